@@ -1,0 +1,86 @@
+"""/ : the translation, its alternatives, and how sure the model is of each piece."""
+
+import math
+
+import streamlit as st
+
+from transformer.plots.labels import percent
+from transformer.webapp import frame, markup
+
+view = frame.require()
+translation, card = view.translation, view.card
+
+text = translation.text.strip()
+st.html(
+    f'<div class="translation" dir="auto">{markup.escape(text)}</div>'
+    if text
+    else markup.notice("info", "The model ends at once: its translation of this sentence is empty.")
+)
+found = len(translation.hypotheses)
+st.html(
+    f'<div class="under">{markup.escape(card.direction)} · beam size {view.search.beam} · found in '
+    f"{translation.seconds:.2f} s · the whole translation has probability "
+    f"{percent(math.exp(translation.total_log_prob))}</div>"
+)
+if not translation.best.finished:
+    st.html(
+        markup.notice(
+            "warning",
+            "This translation was cut off: the model did not come to an end within the longest allowed length.",
+        )
+    )
+
+st.subheader("How sure is it of each piece?", anchor=False)
+chips = "".join(
+    markup.chip(piece, probability=math.exp(log_prob), number=True)
+    for piece, log_prob in zip(translation.pieces, translation.log_probs, strict=True)
+)
+st.html(
+    f'<div class="chips sure" dir="auto">{chips}</div>'
+    '<div class="under">Under each piece: its probability, given the input and the pieces before it. '
+    "The darker, the surer. A leading · continues a word.</div>"
+)
+
+st.subheader("What else did the search find?", anchor=False)
+st.html(
+    markup.table(
+        f"The {found} best translations, by score" if found > 1 else "The only translation that was asked for",
+        ("", card.target, "score", "log-probability", "pieces"),
+        [
+            (
+                str(rank),
+                hypothesis.text or "(empty)",
+                f"{hypothesis.score:.2f}",
+                f"{hypothesis.total_log_prob:.2f}",
+                str(len(hypothesis.ids)),
+            )
+            for rank, hypothesis in enumerate(translation.hypotheses, start=1)
+        ],
+        numeric=(0, 2, 3, 4),
+    )
+)
+
+st.subheader("What did the model read?", anchor=False)
+unknown = [piece for piece in translation.source if piece.unknown]
+st.html(f'<div class="chips" dir="auto">{"".join(markup.chip(piece) for piece in translation.source)}</div>')
+st.html(
+    f'<div class="under">{len(translation.source)} pieces, {markup.escape("<SOS>")} and {markup.escape("<EOS>")} '
+    f"included; the model takes at most {view.translator.max_source_pieces}. Point at a piece for its id.</div>"
+)
+if unknown:
+    letters = " ".join(dict.fromkeys(piece.label.lstrip("·") for piece in unknown))
+    st.html(
+        markup.notice(
+            "warning",
+            f"The model does not know these signs (underlined above): {letters}. In the place of each it reads the "
+            "same piece <UNK>, so it cannot tell them apart and has to guess from the rest of the sentence.",
+        )
+    )
+
+with st.expander("How to read this"):
+    st.markdown(
+        "The model writes one piece at a time and gives every piece of its vocabulary a probability; shown are those "
+        "of the pieces it chose. Beam search keeps several beginnings side by side and ranks the finished ones by "
+        "log-probability divided by the length penalty ((5 + n) / 6)^α, n pieces long: the higher (closer to 0), the "
+        "better. Attention Is All You Need, Section 6.1, and Wu et al. 2016, Section 7."
+    )

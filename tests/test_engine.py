@@ -1,0 +1,261 @@
+"""The one door: what it answers is consistent with itself, with any number of threads, for any text."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+
+import transformer
+from transformer.capture.record import KINDS, AttentionRecord
+from transformer.engine import Translator
+from transformer.errors import CheckpointError, InputError
+from transformer.nn.probe import Probe
+
+SENTENCE = "Two dogs run through the tall grass."
+ODD = [
+    "a",
+    "🐕🐕",
+    "<b>bold</b>",
+    "</s>",
+    "<SOS> <EOS> <PAD>",
+    "$x_1$",
+    "مرحبا بالعالم",
+    "tabs\tand\nnewlines\r\n",
+    "dog dog dog dog dog dog dog dog dog dog",
+    "2019 2020",
+    "  spaces  around  ",
+    "a\u0301 e\u0301 ﬁ ½",
+    "nul \0 inside",
+    "half a pair \ud83d",
+    "zero\u200bwidth",
+]
+
+
+def test_plain_fields_are_those_of_the_best_hypothesis(translator: Translator) -> None:
+    found = translator.translate(SENTENCE, beam_size=4)
+    assert len(found.hypotheses) == 4
+    best = found.hypotheses[0]
+    assert (found.text, found.tokens, found.ids, found.score) == (best.text, best.tokens, best.ids, best.score)
+    assert found.source_text == SENTENCE
+    assert [piece.id for piece in found.source] == translator.tokenizer.encode(SENTENCE)
+    assert found.seconds > 0
+    scores = [hypothesis.score for hypothesis in found.hypotheses]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_numbers_of_a_hypothesis_belong_together(alpha: float, translator: Translator) -> None:
+    for hypothesis in translator.translate(SENTENCE, length_penalty=alpha).hypotheses:
+        assert len(hypothesis.ids) == len(hypothesis.log_probs) == len(hypothesis.pieces) == len(hypothesis.tokens)
+        assert [piece.id for piece in hypothesis.pieces] == list(hypothesis.ids)
+        assert hypothesis.total_log_prob == pytest.approx(math.fsum(hypothesis.log_probs), rel=1e-5)
+        penalty = ((5 + len(hypothesis.ids)) / 6) ** alpha
+        assert hypothesis.score == pytest.approx(hypothesis.total_log_prob / penalty, rel=1e-5)
+        assert hypothesis.finished == (hypothesis.ids[-1] == 3)
+        assert hypothesis.text == translator.tokenizer.decode(hypothesis.ids)
+
+
+def test_inspection_agrees_with_the_search_on_every_hypothesis(translator: Translator) -> None:
+    for hypothesis in translator.translate(SENTENCE).hypotheses:
+        record = translator.inspect(SENTENCE, target_ids=hypothesis.ids)
+        np.testing.assert_allclose(record.log_probs, hypothesis.log_probs, atol=1e-4)
+        assert record.total_log_prob == pytest.approx(hypothesis.total_log_prob, abs=1e-3)
+        assert record.target_output == hypothesis.pieces
+        assert record.target_text == hypothesis.text
+
+
+def test_the_own_translation_is_inspected_as_the_ids_it_wrote(translator: Translator) -> None:
+    record = translator.inspect(SENTENCE, beam_size=3, length_penalty=1.0)
+    found = translator.translate(SENTENCE, beam_size=3, length_penalty=1.0)
+    assert tuple(piece.id for piece in record.target_output) == found.ids
+    assert record.target_text == found.text
+    assert record.checkpoint_sha256 == translator.sha256
+
+
+def test_score_and_inspect_agree(translator: Translator) -> None:
+    scored = translator.score(SENTENCE, "Zwei Hunde rennen.")
+    record = translator.inspect(SENTENCE, target="Zwei Hunde rennen.")
+    assert scored.log_probs == tuple(map(float, record.log_probs))
+    assert scored.total_log_prob == pytest.approx(record.total_log_prob)
+    assert scored.pieces[-1].label == "<EOS>"
+
+
+def test_the_trace_holds_the_hypotheses_of_translate(translator: Translator) -> None:
+    found = translator.translate(SENTENCE, beam_size=3)
+    trace = translator.trace_beams(SENTENCE, beam_size=3)
+    assert [trace.tokens(node) for node in trace.hypotheses] == [hypothesis.ids for hypothesis in found.hypotheses]
+    for node, hypothesis in zip(trace.hypotheses, found.hypotheses, strict=True):
+        assert trace.log_probs(node) == hypothesis.log_probs
+        assert tuple(trace.nodes[index].piece for index in trace.path(node)[1:]) == hypothesis.tokens
+
+
+def test_more_alternatives_do_not_change_the_best(translator: Translator) -> None:
+    best = translator.translate(SENTENCE, nbest=1)
+    assert len(best.hypotheses) == 1
+    assert translator.translate(SENTENCE, nbest=5).ids == best.ids
+
+
+def test_many_together_equal_each_alone(translator: Translator, sentences: list[tuple[str, str]]) -> None:
+    texts = [source for source, _ in sentences]
+    done: list[int] = []
+    together = translator.translate_many(texts, max_extra=5, progress=done.append)
+    assert sum(done) == len(texts)
+    assert [found.source_text for found in together] == texts
+    for text, found in zip(texts, together, strict=True):
+        alone = translator.translate(text, max_extra=5)
+        assert found.score == pytest.approx(alone.score, abs=1e-4)
+        assert found.text == alone.text
+    assert translator.translate_many([]) == []
+
+
+def test_an_empty_target_is_a_target(translator: Translator) -> None:
+    record = translator.inspect(SENTENCE, target="")
+    assert record.ok
+    assert (record.target_tokens, record.output_tokens) == (["<SOS>"], ["<EOS>"])
+    assert (record.decoder == 1.0).all()
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_text_is_translated_and_inspected(text: str, translator: Translator) -> None:
+    record = translator.inspect(text)
+    assert record.ok
+    assert record.source_text == text
+    assert translator.inspect(SENTENCE, target=text).ok
+
+
+# ---------------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\u3000"])
+def test_empty_text_is_refused(text: str, translator: Translator) -> None:
+    for ask in (translator.translate, translator.inspect, translator.trace_beams):
+        with pytest.raises(InputError, match="sentence must hold at least one"):
+            ask(text)
+
+
+def test_a_sentence_too_long_is_refused_by_number(translator: Translator) -> None:
+    assert translator.max_source_pieces == 64
+    fits, too_long = "s" * 61, "s" * 400
+    text = " ".join(["dog"] * 300)
+    pieces = len(translator.tokenizer.encode(text))
+    with pytest.raises(InputError, match=rf"at most 64 pieces.*{pieces}"):
+        translator.translate(text)
+    with pytest.raises(InputError, match="sentence 2 of 2 must be at most 64"):
+        translator.translate_many([fits, too_long])
+    with pytest.raises(InputError, match="target must be at most 64"):
+        translator.inspect(SENTENCE, target=text)
+
+
+def test_a_sentence_that_just_fits_is_taken(translator: Translator) -> None:
+    text = "a"
+    while len(translator.tokenizer.encode(text + " b")) <= 64:
+        text += " b"
+    assert translator.inspect(text, target=text).ok
+    assert translator.translate(text).text is not None
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda t: t.translate(SENTENCE, beam_size=0),
+        lambda t: t.translate(SENTENCE, beam_size=2, nbest=3),
+        lambda t: t.translate(SENTENCE, length_penalty=-1.0),
+        lambda t: t.translate(SENTENCE, length_penalty=float("nan")),
+        lambda t: t.translate(None),
+        lambda t: t.translate(b"bytes"),
+        lambda t: t.inspect(SENTENCE, target=5),
+        lambda t: t.inspect(SENTENCE, target="a", target_ids=[9, 3]),
+        lambda t: t.inspect(SENTENCE, target_ids=[]),
+        lambda t: t.inspect(SENTENCE, target_ids=[2, 9]),
+        lambda t: t.inspect(SENTENCE, target_ids=[0]),
+        lambda t: t.inspect(SENTENCE, target_ids=[3, 9]),
+        lambda t: t.inspect(SENTENCE, target_ids=[-1]),
+        lambda t: t.inspect(SENTENCE, target_ids=[10**6]),
+        lambda t: t.inspect(SENTENCE, target_ids=[9] * 65),
+    ],
+)
+def test_what_no_model_can_do_is_refused_in_one_sentence(ask: Callable[[Any], object], translator: Translator) -> None:
+    with pytest.raises(InputError) as error:
+        ask(translator)
+    assert str(error.value).endswith(".")
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_checkpoint_is_refused() -> None:
+    with pytest.raises(CheckpointError):
+        transformer.load("no-such-model")
+
+
+# ---------------------------------------------------------------------------------------------------- threads
+
+
+def _same(one: AttentionRecord, other: AttentionRecord) -> bool:
+    return (
+        one.target_output == other.target_output
+        and np.array_equal(one.log_probs, other.log_probs)
+        and all(np.array_equal(one.attention(kind), other.attention(kind)) for kind in KINDS)
+    )
+
+
+def test_a_hundred_threads_each_get_what_a_lone_call_gives(
+    translator: Translator, sentences: list[tuple[str, str]]
+) -> None:
+    words = sorted({word for source, _ in sentences for word in source.split()})
+    generator = random.Random(1)
+    texts = [" ".join(generator.choices(words, k=3 + number % 9)) for number in range(100)]
+    assert len(set(texts)) == 100
+    alone = [translator.inspect(text, beam_size=1, max_extra=0) for text in texts]
+    together = Barrier(100)
+
+    def ask(text: str) -> AttentionRecord:
+        together.wait()
+        return translator.inspect(text, beam_size=1, max_extra=0)
+
+    with ThreadPoolExecutor(100) as pool:
+        at_once = list(pool.map(ask, texts))
+    for text, one, other in zip(texts, alone, at_once, strict=True):
+        assert other.source_text == text
+        assert other.ok
+        assert _same(one, other), text
+
+
+def test_hooks_are_registered_once(tiny_checkpoint: Path) -> None:
+    model = transformer.load(tiny_checkpoint)
+    model.inspect(SENTENCE)
+    model.inspect(SENTENCE)
+    for probe in model.model.modules():
+        if isinstance(probe, Probe):
+            assert len(probe._forward_hooks) == 1
+
+
+# ---------------------------------------------------------------------------------------------------- package
+
+
+def test_a_translator_says_what_it_is(translator: Translator) -> None:
+    assert translator.name == "tiny"
+    assert translator.languages["target"] == "German"
+    assert translator.examples == ("A man is standing on a ladder.", "Two dogs run.")
+    assert translator.config.encoder_layers == 3
+    assert len(translator.sha256) == 64
+    assert translator.parameter_count == sum(p.numel() for p in translator.model.parameters())
+
+
+def test_public_names_exist_and_importing_them_is_cheap() -> None:
+    program = (
+        "import sys, transformer; assert 'torch' not in sys.modules; "
+        "import transformer.capture, transformer.decoding.trace; assert 'torch' not in sys.modules; "
+        "[getattr(transformer, name) for name in transformer.__all__]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    with pytest.raises(AttributeError, match="nothing"):
+        transformer.nothing  # noqa: B018

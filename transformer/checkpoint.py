@@ -1,0 +1,333 @@
+"""A trained model on disk: safetensors weights, JSON, and the tokenizer; never pickle.
+
+A checkpoint is a folder::
+
+    model.safetensors   every parameter once (tied ones share one), float16, bfloat16 or float32
+    config.json         schema_version, model shape, hash of the tokenizer, languages, training, data, scores, examples
+    tokenizer.model     the sentencepiece model
+    history.jsonl       written by the trainer, one JSON object a line
+    README.md           the model card
+
+Only the first three are read here. ``config.json`` is written last, so a folder that has one is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from transformer.config import ModelConfig
+from transformer.errors import CheckpointError, ConfigError, problem
+from transformer.files import write_atomically
+from transformer.nn.model import Transformer
+from transformer.text.tokenizer import Tokenizer
+
+SCHEMA_VERSION = 1
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+PRECISIONS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+LANGUAGE_KEYS = ("source", "target", "source_code", "target_code")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A loaded checkpoint."""
+
+    name: str
+    """The folder's own name."""
+    folder: Path
+    model: Transformer
+    """float32, in evaluation mode, without gradients."""
+    tokenizer: Tokenizer
+    config: ModelConfig
+    languages: dict[str, str]
+    """``source`` and ``target`` as words ("English"), ``source_code`` and ``target_code`` as codes ("en")."""
+    meta: dict[str, Any]
+    """Everything in ``config.json``."""
+    sha256: str
+    """Hash of ``model.safetensors``."""
+    precision: str
+    """How the weights are stored: float16, bfloat16 or float32."""
+
+
+def save_checkpoint(
+    folder: Path | str,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    *,
+    languages: Mapping[str, str],
+    training: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+    scores: Sequence[Any] | None = None,
+    examples: Sequence[str] | None = None,
+    dtype: str = "float16",
+    default: bool = False,
+) -> None:
+    """Write a checkpoint. A crash on the way leaves the old one, or none; never half of one file.
+
+    Args:
+        folder: made if need be; files of the same names are replaced, others are left.
+        model: the raw module, neither compiled nor wrapped.
+        tokenizer: the one the model was trained with.
+        languages: ``source``, ``target``, ``source_code``, ``target_code``.
+        training: how it was trained; free, JSON.
+        data: what it was trained on, with the terms; free, JSON.
+        scores: what it reached, each with its signature; free, JSON.
+        examples: sentences that the app offers.
+        dtype: precision of the stored weights, float16, bfloat16 or float32.
+        default: whether the app opens this model first.
+
+    Raises:
+        CheckpointError: weights that are not finite in ``dtype``, values that are not JSON, or a folder that cannot be
+            written.
+    """
+    folder = Path(folder)
+    if dtype not in PRECISIONS:
+        raise CheckpointError(problem("dtype", f"must be one of {', '.join(PRECISIONS)}", dtype, "choose one of them"))
+    missing = [key for key in LANGUAGE_KEYS if not isinstance(languages.get(key), str)]
+    if missing:
+        raise CheckpointError(
+            problem("languages", f"must name {', '.join(LANGUAGE_KEYS)}", dict(languages), "complete it")
+        )
+    if tokenizer.vocab_size != model.config.vocab_size:
+        rule = f"must have as many pieces as the model, {model.config.vocab_size}"
+        raise CheckpointError(problem("tokenizer", rule, tokenizer.vocab_size, "save the tokenizer of the training"))
+    tensors = {
+        name: parameter.detach().to("cpu", PRECISIONS[dtype]).contiguous()
+        for name, parameter in model.named_parameters()  # a tied parameter comes once, under its first name
+    }
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise CheckpointError(
+                problem("weights", f"must be finite in {dtype}", name, "lower the learning rate, or save as float32")
+            )
+    config = {
+        "schema_version": SCHEMA_VERSION,
+        "default": default,
+        "model": model.config.to_dict(),
+        "tokenizer_sha256": tokenizer.fingerprint,
+        "languages": dict(languages),
+        "training": dict(training or {}),
+        "data": dict(data or {}),
+        "scores": list(scores or []),
+        "examples": list(examples or []),
+    }
+    try:
+        text = json.dumps(config, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"training, data, scores and examples must be plain JSON values: {error}.") from error
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / TOKENIZER, tokenizer.to_bytes())
+        write_atomically(folder / WEIGHTS, safetensors.torch.save(tensors, metadata={"format": "pt"}))
+        write_atomically(folder / CONFIG, text.encode())
+    except OSError as error:
+        raise CheckpointError(
+            problem("checkpoint folder", "must be writable", str(folder), f"choose another ({error.strerror})")
+        ) from error
+
+
+def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:
+    """Read a checkpoint folder.
+
+    Raises:
+        CheckpointError: it is missing, damaged, of another schema version, or its parts do not belong together. The
+            message names the file.
+    """
+    folder = Path(folder)
+    meta = _read_config(folder)
+    try:
+        config = ModelConfig.from_dict(meta["model"])
+    except (ConfigError, TypeError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+    tokenizer = Tokenizer.from_bytes(_read(folder, TOKENIZER))
+    if tokenizer.fingerprint != meta["tokenizer_sha256"]:
+        rule = f"must be the one the model was trained with (sha256 {str(meta['tokenizer_sha256'])[:12]}…)"
+        raise CheckpointError(
+            problem(str(folder / TOKENIZER), rule, tokenizer.fingerprint[:12] + "…", "restore the whole checkpoint")
+        )
+    if tokenizer.vocab_size != config.vocab_size:
+        rule = f"must have as many pieces as the model, {config.vocab_size}"
+        raise CheckpointError(
+            problem(str(folder / TOKENIZER), rule, tokenizer.vocab_size, "restore the whole checkpoint")
+        )
+    data = _read(folder, WEIGHTS)
+    tensors = _read_tensors(folder / WEIGHTS, data)
+    model = _build(config, tensors, folder / WEIGHTS)
+    stored = {str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}
+    return Checkpoint(
+        name=folder.resolve().name,
+        folder=folder,
+        model=_to(model, device),
+        tokenizer=tokenizer,
+        config=config,
+        languages={key: str(value) for key, value in meta["languages"].items()},
+        meta=meta,
+        sha256=hashlib.sha256(data).hexdigest(),
+        precision="+".join(sorted(stored)),
+    )
+
+
+def resolve(name_or_path: Path | str) -> Path:
+    """The folder of a checkpoint, given a path or the name of one under ``checkpoints/``.
+
+    Names are looked up under the working directory first, then beside the package.
+
+    Raises:
+        CheckpointError: there is none; the message lists the names there are.
+    """
+    text = str(name_or_path)
+    path = Path(text).expanduser()
+    if _is_checkpoint(path):
+        return path
+    if text not in ("", ".", "..") and path.name == text:
+        for root in _roots():
+            if _is_checkpoint(root / text):
+                return root / text
+    names = available()
+    there = f"the names there are: {', '.join(names)}" if names else "train one, or give its path"
+    if os.path.isdir(path):
+        rule = f"must be a folder with a {CONFIG}"
+    elif os.path.exists(path):
+        rule = "must be a folder"
+    else:
+        rule = "must be a folder, or the name of one under checkpoints/"
+    raise CheckpointError(problem("checkpoint", rule, text, there))
+
+
+def available() -> list[str]:
+    """Names of the checkpoints under ``checkpoints/``: those marked as default first, then by alphabet."""
+    found: dict[str, bool] = {}
+    for root in _roots():
+        if not root.is_dir():
+            continue
+        for config in root.glob(f"*/{CONFIG}"):
+            found.setdefault(config.parent.name, _is_default(config))
+    return sorted(found, key=lambda name: (not found[name], name))
+
+
+def _roots() -> list[Path]:
+    roots = [Path.cwd() / "checkpoints", Path(__file__).resolve().parent.parent / "checkpoints"]
+    return list(dict.fromkeys(roots))
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return os.path.isfile(folder / CONFIG)  # where a Path's own methods raise, on a name too long, this says no
+
+
+def _is_default(config: Path) -> bool:
+    try:
+        values = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and values.get("default") is True
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / name
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            problem("checkpoint", f"must hold {WEIGHTS}, {CONFIG} and {TOKENIZER}", str(folder), f"{name} is missing")
+        ) from error
+    except OSError as error:
+        raise CheckpointError(problem(str(path), "must be a readable file", error.strerror, "restore it")) from error
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise CheckpointError(
+            problem("checkpoint", "must be a folder", str(folder), "give the folder that holds config.json")
+        )
+    path = folder / CONFIG
+    try:
+        meta = json.loads(_read(folder, CONFIG).decode("utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path} must be JSON, but it could not be read ({error}): restore it.") from error
+    if not isinstance(meta, dict):
+        raise CheckpointError(problem(str(path), "must be a JSON object", meta, "restore it"))
+    if meta.get("schema_version") != SCHEMA_VERSION:
+        rule = f"must have schema_version {SCHEMA_VERSION}"
+        raise CheckpointError(
+            problem(str(path), rule, meta.get("schema_version"), "use the release of this program that wrote it")
+        )
+    for key, kind in (("model", dict), ("languages", dict), ("tokenizer_sha256", str)):
+        if not isinstance(meta.get(key), kind):
+            word = "an object" if kind is dict else "text"
+            raise CheckpointError(problem(f"{path}: {key}", f"must be {word}", meta.get(key), "restore the file"))
+    for key in LANGUAGE_KEYS:
+        if not isinstance(meta["languages"].get(key), str):
+            rule = f"must name {', '.join(LANGUAGE_KEYS)}"
+            raise CheckpointError(problem(f"{path}: languages", rule, meta["languages"], "restore the file"))
+    for key, empty in (("training", {}), ("data", {}), ("scores", []), ("examples", [])):
+        if not isinstance(meta.setdefault(key, empty), type(empty)):
+            word = "an object" if isinstance(empty, dict) else "a list"
+            raise CheckpointError(problem(f"{path}: {key}", f"must be {word}", meta[key], "restore the file"))
+    return meta
+
+
+def _read_tensors(path: Path, data: bytes) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load(data)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise CheckpointError(
+            problem(str(path), "must be a whole safetensors file", f"{len(data)} bytes", f"copy it anew ({error})")
+        ) from error
+    for name, tensor in tensors.items():
+        if tensor.dtype not in PRECISIONS.values():
+            rule = f"must be stored as {', '.join(PRECISIONS)}"
+            raise CheckpointError(problem(f"{path}: {name}", rule, str(tensor.dtype), "convert the checkpoint"))
+    return tensors
+
+
+def _build(config: ModelConfig, tensors: dict[str, Tensor], path: Path) -> Transformer:
+    _refuse_other_sizes(config, tensors, path)
+    try:
+        with torch.random.fork_rng(devices=[]):  # the initial values are thrown away; the caller's random state is kept
+            model = Transformer(config)
+    except (RuntimeError, TypeError, MemoryError) as error:
+        raise CheckpointError(f"{path.parent / CONFIG} describes a model that cannot be built: {error}.") from error
+    parameters = dict(model.named_parameters())
+    missing, unknown = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - parameters.keys())
+    if missing or unknown:
+        rule = f"must hold the {len(parameters)} parameters that {CONFIG} describes"
+        found = f"{len(missing)} missing, {len(unknown)} unknown"
+        raise CheckpointError(problem(str(path), rule, found, f"compare {(missing + unknown)[0]} in both"))
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            if parameter.shape != tensors[name].shape:
+                rule = f"must have shape {list(parameter.shape)}"
+                raise CheckpointError(
+                    problem(f"{path}: {name}", rule, list(tensors[name].shape), "restore the whole checkpoint")
+                )
+            parameter.copy_(tensors[name])
+    return model.eval().requires_grad_(False)
+
+
+def _refuse_other_sizes(config: ModelConfig, tensors: dict[str, Tensor], path: Path) -> None:
+    """Before a model is built, so that a wrong number in the config cannot allocate what it asks for."""
+    shapes = {tuple(tensor.shape) for tensor in tensors.values()}
+    for height in (config.vocab_size, config.feed_forward):
+        if (height, config.d_model) not in shapes:
+            rule = f"must hold a matrix of {height} × {config.d_model}, as {CONFIG} describes"
+            raise CheckpointError(problem(str(path), rule, "without one", "restore the whole checkpoint"))
+    if config.encoder_layers + config.decoder_layers > len(tensors):
+        rule = f"must hold {config.encoder_layers} + {config.decoder_layers} layers, as {CONFIG} describes"
+        raise CheckpointError(problem(str(path), rule, f"{len(tensors)} parameters", "restore the whole checkpoint"))
+
+
+def _to(model: Transformer, device: str) -> Transformer:
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise CheckpointError(problem("device", "must be one that PyTorch has here", device, "use cpu")) from error

@@ -1,0 +1,232 @@
+"""What each command does. PyTorch and the rest of the library are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer.errors import InputError, problem
+from transformer.files import write_atomically
+
+if TYPE_CHECKING:
+    from transformer.capture.record import AttentionRecord
+    from transformer.engine import Translation, Translator
+
+FORMATS = (".npz", ".json", ".html")
+
+
+def translate(arguments: Namespace) -> int:
+    """A line of output for every line of input (``--nbest`` lines with a wider ``--nbest``), each as soon as it is
+    there; a blank line gives a blank line."""
+    if arguments.nbest > arguments.beam:
+        rule = f"must not exceed --beam {arguments.beam}"
+        raise InputError(problem("--nbest", rule, arguments.nbest, "widen the beam"))
+    translator = _load(arguments.checkpoint)
+    for number, text in enumerate(arguments.text or _lines_of_input(), start=1):
+        if text.strip() or arguments.text:
+            try:
+                found = translator.translate(text, arguments.beam, arguments.length_penalty, arguments.nbest)
+            except InputError as error:
+                if arguments.text:
+                    raise
+                raise InputError(f"standard input, line {number}: {error}") from error
+            print(_translation(found, number, arguments), flush=True)
+        else:
+            print(json.dumps({"source": text, "text": "", "hypotheses": []}) if arguments.json else "", flush=True)
+    return 0
+
+
+def evaluate(arguments: Namespace) -> int:
+    """Scores of a translated file."""
+    for name in ("source", "reference"):
+        path: Path = getattr(arguments, name)
+        if not path.is_file():
+            raise InputError(problem(f"--{name}", "must be a file", str(path), "check the path"))
+    translator = _load(arguments.checkpoint)
+    from tqdm import tqdm
+
+    from transformer.text.corpus import read_lines
+    from transformer.training.evaluate import evaluate_files
+
+    count = sum(bool(line.strip()) for line in read_lines(arguments.source))
+    with tqdm(total=count, unit=" sentences", disable=None) as bar:  # no bar where standard error is no terminal
+        result = evaluate_files(
+            translator,
+            arguments.source,
+            arguments.reference,
+            beam_size=arguments.beam,
+            length_penalty=arguments.length_penalty,
+            tokenized=arguments.tokenized,
+            progress=bar.update,
+        )
+    _print_values(result, arguments.json)
+    return 0
+
+
+def inspect(arguments: Namespace) -> int:
+    """Write the attention maps; status 1 if they fail one of their own checks."""
+    out: Path = arguments.out
+    if out.suffix.lower() not in FORMATS:
+        raise InputError(problem("--out", f"must end with {', '.join(FORMATS)}", str(out), "choose one of them"))
+    if not out.parent.is_dir():
+        raise InputError(problem("--out", "must lie in a folder that exists", str(out), f"make {out.parent} first"))
+    if out.is_dir():
+        raise InputError(problem("--out", "must be a file", str(out), "give a file name"))
+    translator = _load(arguments.checkpoint)
+    record = translator.inspect(
+        arguments.text, arguments.target, beam_size=arguments.beam, length_penalty=arguments.length_penalty
+    )
+    write_atomically(out, _exported(record, out.suffix.lower(), translator.languages))
+    kinds = ("encoder", "decoder", "cross")
+    shapes = ", ".join(f"{kind} {'×'.join(map(str, record.attention(kind).shape))}" for kind in kinds)
+    print(f"{record.source_text} → {record.target_text}", file=sys.stderr)
+    print(f"{out}: {shapes} (layers × heads × queries × keys)")
+    for check in record.checks:
+        if not check.ok:
+            print(f"Check failed, {check.name}: {check.detail}", file=sys.stderr)
+    return 0 if record.ok else 1
+
+
+def train(arguments: Namespace) -> int:
+    """Hand over to the trainer."""
+    for override in arguments.overrides:
+        if "=" not in override:
+            raise InputError(
+                problem("--set", "must be section.key=value", override, "put RECIPE before --set, and = before a value")
+            )
+    from transformer.training.run import train_command
+
+    return train_command(
+        arguments.recipe, arguments.out, arguments.overrides, resume=arguments.resume, data_dir=arguments.data
+    )
+
+
+def data(arguments: Namespace) -> int:
+    """Print the folder that holds the corpus."""
+    from transformer.text.datasets import fetch
+
+    print(fetch(arguments.name, arguments.data, arguments.source))
+    return 0
+
+
+def info(arguments: Namespace) -> int:
+    """What a checkpoint is."""
+    translator = _load(arguments.checkpoint)
+    from transformer.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+
+    files = {name: (translator.folder / name).stat().st_size for name in (WEIGHTS, CONFIG, TOKENIZER)}
+    values = {
+        "name": translator.name,
+        "folder": str(translator.folder),
+        "languages": translator.languages,
+        "parameters": translator.parameter_count,
+        "precision": translator.precision,
+        "bytes": sum(files.values()),
+        "files": files,
+        "sha256": translator.sha256,
+        "tokenizer_sha256": translator.tokenizer.fingerprint,
+        "model": translator.config.to_dict(),
+        **{key: translator.meta[key] for key in ("training", "data", "scores")},
+    }
+    _print_values(values, arguments.json)
+    return 0
+
+
+def _load(checkpoint: str) -> Translator:
+    from transformer.engine import load
+
+    return load(checkpoint)
+
+
+def _lines_of_input() -> Iterator[str]:
+    if sys.stdin.isatty():
+        print("A sentence a line; end with Ctrl-D.", file=sys.stderr)
+    try:
+        for line in sys.stdin:
+            yield line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            problem("standard input", "must be UTF-8 text", error.object[error.start : error.end], "convert it")
+        ) from error
+
+
+def _translation(found: Translation, number: int, arguments: Namespace) -> str:
+    if arguments.json:
+        return json.dumps(_plain(found), ensure_ascii=False)
+    if arguments.nbest == 1:
+        return found.text
+    return "\n".join(
+        f"{number}\t{rank}\t{hypothesis.score:.4f}\t{hypothesis.text}"
+        for rank, hypothesis in enumerate(found.hypotheses, start=1)
+    )
+
+
+def _plain(found: Translation) -> dict[str, Any]:
+    return {
+        "source": found.source_text,
+        "text": found.text,
+        "source_tokens": [piece.label for piece in found.source],
+        "tokens": list(found.tokens),
+        "log_probs": list(found.log_probs),
+        "total_log_prob": found.total_log_prob,
+        "score": found.score,
+        "seconds": found.seconds,
+        "hypotheses": [
+            {
+                "text": hypothesis.text,
+                "tokens": list(hypothesis.tokens),
+                "ids": list(hypothesis.ids),
+                "log_probs": list(hypothesis.log_probs),
+                "total_log_prob": hypothesis.total_log_prob,
+                "score": hypothesis.score,
+                "finished": hypothesis.finished,
+            }
+            for hypothesis in found.hypotheses
+        ],
+    }
+
+
+def _exported(record: AttentionRecord, suffix: str, languages: dict[str, str]) -> bytes:
+    if suffix == ".html":
+        from transformer.plots.page import record_page
+
+        return record_page(record, languages).encode()
+    from transformer.capture.export import record_json, record_npz
+
+    return record_npz(record) if suffix == ".npz" else record_json(record).encode()
+
+
+def _print_values(values: dict[str, Any], as_json: bool) -> None:
+    """JSON, or a line for each value with nested ones indented."""
+    if as_json:
+        print(json.dumps(values, ensure_ascii=False))
+    else:
+        print("\n".join(_listed(values, "")))
+
+
+def _listed(values: dict[str, Any], indent: str) -> Iterator[str]:
+    width = max((len(key) for key in values), default=0)
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield f"{indent}{key}"
+            yield from _listed(value, indent + "  ")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            yield f"{indent}{key}"
+            for item in value:
+                yield indent + "  " + ", ".join(f"{name} {_short(part)}" for name, part in item.items())
+        else:
+            yield f"{indent}{key:<{width}}  {_short(value)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False) if value else "none"
+    return str(value)

@@ -1,0 +1,371 @@
+"""The one door to a trained model: translate, inspect, trace and score, from any number of threads at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformer.capture.capture import record_attention
+from transformer.capture.record import AttentionRecord
+from transformer.checkpoint import Checkpoint, load_checkpoint, resolve
+from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
+from transformer.decoding.batch import translate_ids
+from transformer.decoding.beam import trace_beam_search
+from transformer.decoding.options import Hypothesis, SearchOptions
+from transformer.decoding.step import model_step
+from transformer.decoding.trace import BeamTrace
+from transformer.errors import InputError, problem
+from transformer.nn.model import Transformer
+from transformer.nn.probe import register_hooks
+from transformer.text.tokenizer import Piece, Tokenizer
+
+
+@dataclass(frozen=True)
+class TranslationHypothesis:
+    """One translation that beam search found."""
+
+    text: str
+    pieces: tuple[Piece, ...]
+    """What the decoder wrote, in order, ``<EOS>`` included if it came to an end."""
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
+    total_log_prob: float
+    score: float
+    """``total_log_prob`` divided by the length penalty; the search ranks by it."""
+    finished: bool
+    """False if the longest allowed length cut it off."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Labels of the pieces."""
+        return tuple(piece.label for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translations of one sentence, best first; the plain fields are those of the best."""
+
+    source_text: str
+    source: tuple[Piece, ...]
+    """Pieces of the source, ``<SOS>`` and ``<EOS>`` included."""
+    hypotheses: tuple[TranslationHypothesis, ...]
+    seconds: float
+    """Wall-clock time of the search, tokenisation included."""
+
+    @property
+    def best(self) -> TranslationHypothesis:
+        """The hypothesis with the highest score."""
+        return self.hypotheses[0]
+
+    @property
+    def text(self) -> str:
+        """The translation."""
+        return self.best.text
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Pieces of the translation, ``<EOS>`` included if it came to an end."""
+        return self.best.pieces
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Labels of the pieces."""
+        return self.best.tokens
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Ids of the pieces."""
+        return self.best.ids
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """Natural logarithm of the probability of each piece."""
+        return self.best.log_probs
+
+    @property
+    def total_log_prob(self) -> float:
+        """Sum of ``log_probs``."""
+        return self.best.total_log_prob
+
+    @property
+    def score(self) -> float:
+        """``total_log_prob`` divided by the length penalty."""
+        return self.best.score
+
+
+@dataclass(frozen=True)
+class ScoredTarget:
+    """How probable the model finds a given translation."""
+
+    source_text: str
+    target_text: str
+    pieces: tuple[Piece, ...]
+    """Pieces of the target, ``<EOS>`` last."""
+    log_probs: tuple[float, ...]
+    """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
+    total_log_prob: float
+
+
+class Translator:
+    """A loaded model that answers questions about sentences.
+
+    Nothing in it changes after it was made, so threads may share one. Text is refused with ``InputError`` if it is
+    empty or longer than the model can read; letters that the tokenizer does not know are fine.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        register_hooks(checkpoint.model)
+
+    @property
+    def name(self) -> str:
+        """Name of the checkpoint, that of its folder."""
+        return self._checkpoint.name
+
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoint is."""
+        return self._checkpoint.folder
+
+    @property
+    def model(self) -> Transformer:
+        """The model in evaluation mode, its hooks registered."""
+        return self._checkpoint.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of both languages."""
+        return self._checkpoint.tokenizer
+
+    @property
+    def config(self) -> ModelConfig:
+        """The shape of the model."""
+        return self._checkpoint.config
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """``source`` and ``target`` as words, ``source_code`` and ``target_code`` as codes."""
+        return dict(self._checkpoint.languages)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Everything in ``config.json``."""
+        return self._checkpoint.meta
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Sentences that suit this model."""
+        return tuple(str(example) for example in self.meta["examples"])
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the stored weights."""
+        return self._checkpoint.sha256
+
+    @property
+    def precision(self) -> str:
+        """How the weights are stored; they are computed with in float32."""
+        return self._checkpoint.precision
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of parameters, tied ones counted once."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    @property
+    def max_source_pieces(self) -> int:
+        """Longest source in pieces, ``<SOS>`` and ``<EOS>`` included; a target has the same limit."""
+        return self.config.max_length
+
+    def translate(
+        self,
+        text: str,
+        beam_size: int = 5,
+        length_penalty: float = 0.6,
+        nbest: int | None = None,
+        max_extra: int = 50,
+    ) -> Translation:
+        """Translate one sentence.
+
+        Args:
+            text: the sentence.
+            beam_size: hypotheses kept at each step, M; 1 is greedy search.
+            length_penalty: alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, Section 7); 0 ranks by plain probability.
+            nbest: how many hypotheses to return, at most ``beam_size``; all of them if None.
+            max_extra: a translation has at most this many pieces more than its source.
+
+        Raises:
+            InputError: an empty or too long sentence, or an option out of range.
+        """
+        return self.translate_many([text], beam_size, length_penalty, nbest, max_extra)[0]
+
+    def translate_many(
+        self,
+        texts: Iterable[str],
+        beam_size: int = 5,
+        length_penalty: float = 0.6,
+        nbest: int | None = 1,
+        max_extra: int = 50,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[Translation]:
+        """Translate many sentences together, which is several times quicker than one by one.
+
+        ``progress`` is called with the number of sentences done since the last call. ``seconds`` of each translation is
+        its share of the whole time, by pieces written. Other arguments, and errors, as in ``translate``, but only the
+        best hypothesis is returned unless ``nbest`` says otherwise.
+        """
+        started = time.perf_counter()
+        options = _options(beam_size, length_penalty, nbest, max_extra)
+        texts = list(texts)
+        sources = [self._source_pieces(text, number, len(texts)) for number, text in enumerate(texts, start=1)]
+        ids = [[piece.id for piece in source] for source in sources]
+        found = translate_ids(self.model, ids, options, progress=progress)
+        hypotheses = [tuple(self._hypothesis(one) for one in several) for several in found]
+        seconds = time.perf_counter() - started
+        written = sum(len(several[0].ids) for several in hypotheses)
+        return [
+            Translation(text, source, several, seconds * len(several[0].ids) / written)
+            for text, source, several in zip(texts, sources, hypotheses, strict=True)
+        ]
+
+    def inspect(
+        self,
+        text: str,
+        target: str | None = None,
+        target_ids: Sequence[int] | None = None,
+        beam_size: int = 5,
+        length_penalty: float = 0.6,
+        max_extra: int = 50,
+    ) -> AttentionRecord:
+        """Every attention map of one pass over a sentence and a translation of it.
+
+        The translation is the model's own (with these search options) unless one is given: ``target`` as text, which
+        may be empty (the decoder then reads ``<SOS>`` and writes ``<EOS>``), or ``target_ids`` as a hypothesis holds
+        them, which also allows a prefix. The model's own is inspected as the ids it wrote, never as text split anew.
+
+        Raises:
+            InputError: as ``translate``; or a target that is too long, or ids that no decoder could have written.
+        """
+        source = self._source_pieces(text)
+        if target is not None and target_ids is not None:
+            raise InputError(problem("target", "must be given as text or as ids", target, "leave one of the two out"))
+        if target is not None:
+            output, target_text = self._target_pieces(target), target
+        else:
+            if target_ids is None:
+                target_ids = self.translate(text, beam_size, length_penalty, 1, max_extra).ids
+            output, target_text = self._pieces_of_ids(target_ids), self.tokenizer.decode(target_ids)
+        return record_attention(
+            self.model,
+            source,
+            output,
+            start=self.tokenizer.target_pieces([SOS_ID])[0],
+            source_text=text,
+            target_text=target_text,
+            checkpoint_sha256=self.sha256,
+        )
+
+    def trace_beams(
+        self, text: str, beam_size: int = 5, length_penalty: float = 0.6, nbest: int | None = None, max_extra: int = 50
+    ) -> BeamTrace:
+        """The whole tree of candidates that beam search looked at; arguments and errors as in ``translate``.
+
+        ``trace.hypotheses`` are those that ``translate`` returns for the same arguments.
+        """
+        options = _options(beam_size, length_penalty, nbest, max_extra)
+        ids = [piece.id for piece in self._source_pieces(text)]
+        device = next(self.model.parameters()).device
+        with torch.inference_mode():
+            source = torch.tensor([ids], dtype=torch.int64, device=device)
+            real = torch.ones_like(source, dtype=torch.bool)
+            state = self.model.start(self.model.encode(source, real), real)
+        limit = options.max_length(len(ids), self.config.max_length)
+        return trace_beam_search(model_step(self.model), state, limit, options, self._label, device)
+
+    def score(self, text: str, target: str) -> ScoredTarget:
+        """How probable the model finds ``target`` as the translation of ``text``, piece by piece.
+
+        Raises:
+            InputError: an empty or too long sentence, or a target that is too long.
+        """
+        record = self.inspect(text, target=target)
+        log_probs = tuple(float(value) for value in record.log_probs)
+        return ScoredTarget(text, target, record.target_output, log_probs, sum(log_probs))
+
+    def _source_pieces(self, text: str, number: int = 1, count: int = 1) -> tuple[Piece, ...]:
+        name = "sentence" if count == 1 else f"sentence {number} of {count}"
+        if not isinstance(text, str):
+            raise InputError(problem(name, "must be text", text, "give a str"))
+        pieces = self.tokenizer.pieces(text)
+        if len(pieces) <= 2:  # <SOS> and <EOS> alone: white space, or letters that normalisation drops
+            raise InputError(problem(name, "must hold at least one word or sign", text, "type something"))
+        self._refuse_length(name, pieces)
+        return pieces
+
+    def _target_pieces(self, target: str) -> tuple[Piece, ...]:
+        """What the rows write for a target given as text: y1 … yn <EOS>."""
+        if not isinstance(target, str):
+            raise InputError(problem("target", "must be text", target, "give a str"))
+        pieces = self.tokenizer.pieces(target)[1:]
+        self._refuse_length("target", pieces)
+        return pieces
+
+    def _pieces_of_ids(self, ids: Sequence[int]) -> tuple[Piece, ...]:
+        listed = list(ids)
+        last = len(listed) - 1
+        possible = all(
+            0 <= number < self.config.vocab_size
+            and number not in (PAD_ID, SOS_ID)
+            and (number != EOS_ID or position == last)
+            for position, number in enumerate(listed)
+        )
+        if not listed or not possible:
+            rule = "must be pieces of this model with <EOS> nowhere but at the end"
+            raise InputError(problem("target_ids", rule, listed, "give the ids of a hypothesis"))
+        pieces = self.tokenizer.target_pieces(listed)
+        self._refuse_length("target", pieces)
+        return pieces
+
+    def _refuse_length(self, name: str, pieces: Sequence[Piece]) -> None:
+        if len(pieces) > self.max_source_pieces:
+            rule = f"must be at most {self.max_source_pieces} pieces with <SOS> and <EOS>"
+            raise InputError(problem(name, rule, len(pieces), "shorten it or split it"))
+
+    def _label(self, number: int) -> str:
+        return self.tokenizer.target_pieces([number])[0].label
+
+    def _hypothesis(self, hypothesis: Hypothesis) -> TranslationHypothesis:
+        ids = hypothesis.tokens
+        return TranslationHypothesis(
+            text=self.tokenizer.decode(ids),
+            pieces=self.tokenizer.target_pieces(ids),
+            ids=ids,
+            log_probs=hypothesis.log_probs,
+            total_log_prob=hypothesis.total_log_prob,
+            score=hypothesis.score,
+            finished=hypothesis.finished,
+        )
+
+
+def load(name_or_path: Path | str, device: str = "cpu") -> Translator:
+    """Load a checkpoint, by the path of its folder or its name under ``checkpoints/``, and register its hooks once.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+    """
+    return Translator(load_checkpoint(resolve(name_or_path), device))
+
+
+def _options(beam_size: int, length_penalty: float, nbest: int | None, max_extra: int) -> SearchOptions:
+    return SearchOptions(
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        max_extra=max_extra,
+        nbest=beam_size if nbest is None else nbest,
+    )

@@ -1,0 +1,150 @@
+"""The encoder-decoder Transformer of "Attention Is All You Need" (Vaswani et al. 2017, Figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from transformer.config import ModelConfig
+from transformer.nn.embeddings import StackInput
+from transformer.nn.layers import DecoderLayer, EncoderLayer
+from transformer.nn.masks import decoder_mask, key_mask, padding_mask
+from transformer.nn.state import DecoderState
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers, whose children are named by their number: ``encoder.2.self_attn``."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        for index in range(config.encoder_layers):
+            self.add_module(str(index), EncoderLayer(config))
+        self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm_first else nn.Identity()
+
+    def __iter__(self) -> Iterator[EncoderLayer]:
+        return (child for child in self.children() if isinstance(child, EncoderLayer))
+
+    def forward(self, x: Tensor, source_mask: Tensor) -> Tensor:
+        """[B, S, D], mask bool [B, S] -> memory [B, S, D]"""
+        mask = key_mask(source_mask)
+        for layer in self:
+            x = layer(x, mask)
+        normalised: Tensor = self.norm(x)
+        return normalised
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers, whose children are named by their number: ``decoder.0.cross_attn``."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        for index in range(config.decoder_layers):
+            self.add_module(str(index), DecoderLayer(config))
+        self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm_first else nn.Identity()
+
+    def __iter__(self) -> Iterator[DecoderLayer]:
+        return (child for child in self.children() if isinstance(child, DecoderLayer))
+
+    def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor, target_mask: Tensor) -> Tensor:
+        """All positions at once: [B, T, D], memory [B, S, D], masks [B, S] and [B, T] -> [B, T, D]"""
+        self_mask, cross_mask = decoder_mask(target_mask), key_mask(source_mask)
+        for layer in self:
+            x = layer(
+                x,
+                lambda y, layer=layer: layer.self_attn(y, y, self_mask),
+                lambda y, layer=layer: layer.cross_attn(y, memory, cross_mask),
+            )
+        normalised: Tensor = self.norm(x)
+        return normalised
+
+    def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """One more position: x [N, 1, D] and the state so far -> ([N, 1, D], the state with this position)."""
+        cross_mask = key_mask(state.source_mask)
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for index, layer in enumerate(self):
+
+            def self_attention(y: Tensor, layer: DecoderLayer = layer, index: int = index) -> Tensor:
+                key, value = layer.self_attn.project_keys_values(y)
+                keys.append(torch.cat((state.self_keys[index], key), dim=2))
+                values.append(torch.cat((state.self_values[index], value), dim=2))
+                return layer.self_attn.attend(y, keys[-1], values[-1], None)
+
+            def cross_attention(y: Tensor, layer: DecoderLayer = layer, index: int = index) -> Tensor:
+                return layer.cross_attn.attend(y, state.cross_keys[index], state.cross_values[index], cross_mask)
+
+            x = layer(x, self_attention, cross_attention)
+        grown = DecoderState(tuple(keys), tuple(values), state.cross_keys, state.cross_values, state.source_mask)
+        return self.norm(x), grown
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder, and the linear map to the vocabulary; see ModelConfig for what can be varied.
+
+    Public parameter names (they are also the names in a checkpoint) and probe names follow the module paths.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_input = StackInput(config)
+        self.target_input = StackInput(config)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.projection = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        if config.tie_embeddings == "all":
+            self.target_input.lookup.weight = self.source_input.lookup.weight
+        if config.tie_embeddings != "none":
+            self.projection.weight = self.target_input.lookup.weight
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """Source ids [B, S] -> memory [B, S, D]. Without a mask, every ``<PAD>`` is padding."""
+        mask = padding_mask(source) if source_mask is None else source_mask
+        memory: Tensor = self.encoder(self.source_input(source), mask)
+        return memory
+
+    def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor, target_mask: Tensor | None = None) -> Tensor:
+        """Decoder input ids [B, T] (shifted right behind ``<SOS>``) -> hidden states [B, T, D] of every position."""
+        mask = padding_mask(target) if target_mask is None else target_mask
+        hidden: Tensor = self.decoder(self.target_input(target), memory, source_mask, mask)
+        return hidden
+
+    def hidden(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Tensor:
+        """The decoder's last hidden states [B, T, D], before the projection to the vocabulary."""
+        mask = padding_mask(source) if source_mask is None else source_mask
+        return self.decode(target, self.encode(source, mask), mask, target_mask)
+
+    def forward(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Tensor:
+        """Source [B, S] and decoder input [B, T] -> logits [B, T, V]; position t predicts the piece after target[t]."""
+        return self.project(self.hidden(source, target, source_mask, target_mask))
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """[..., D] -> logits [..., V]"""
+        logits: Tensor = self.projection(hidden)
+        return logits
+
+    def start(self, memory: Tensor, source_mask: Tensor) -> DecoderState:
+        """The state before the first step: keys and values of the memory [N, S, D] computed once, nothing decoded."""
+        cross = [layer.cross_attn.project_keys_values(memory) for layer in self.decoder]
+        empty = memory.new_empty(memory.size(0), self.config.heads, 0, self.config.head_width)
+        nothing = (empty,) * self.config.decoder_layers
+        return DecoderState(
+            nothing, nothing, tuple(key for key, _ in cross), tuple(value for _, value in cross), source_mask
+        )
+
+    def step(self, last: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Decode one position: last ids [N] -> (hidden [N, D], new state). The old state stays usable."""
+        x = self.target_input(last[:, None], state.length)
+        x, grown = self.decoder.step(x, state)
+        return x[:, 0], grown

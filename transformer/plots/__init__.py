@@ -1,0 +1,1 @@
+"""Pure figure builders: data in, ``go.Figure`` out. ``theme`` alone sets colours."""

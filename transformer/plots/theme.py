@@ -1,0 +1,120 @@
+"""The one place where colours are set, for both themes.
+
+The three kinds of attention keep one colour each everywhere: encoder blue, decoder violet, cross orange. They stay
+apart for red-, green- and blue-blind eyes on both backgrounds (``tests/plots/test_plots_theme.py`` measures it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SANS = '"Source Sans", "Source Sans Pro", "Source Sans 3", system-ui, sans-serif'
+MONO = '"Source Code Pro", "DejaVu Sans Mono", ui-monospace, monospace'
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of one theme, each as ``#rrggbb``."""
+
+    name: str
+    background: str
+    surface: str
+    """A shade off the background: cards, chips."""
+    text: str
+    muted: str
+    """Secondary text; still at least 4.5 to 1 on the background."""
+    line: str
+    """Hairlines and outlines of unselected things."""
+    masked: str
+    """Cells where the mask forbids a look."""
+    encoder: str
+    decoder: str
+    cross: str
+    probability: str
+    """The shade of a certain output piece; less sure pieces are paler."""
+    good: str
+    bad: str
+    warning: str
+
+
+LIGHT = Palette(
+    name="light",
+    background="#ffffff",
+    surface="#f5f6f8",
+    text="#1c2430",
+    muted="#5b6574",
+    line="#d3d8df",
+    masked="#e9ebef",
+    encoder="#004f9e",
+    decoder="#a04fc8",
+    cross="#bf5700",
+    probability="#0f8a7e",
+    good="#1a7f37",
+    bad="#c0262d",
+    warning="#8a5a00",
+)
+DARK = Palette(
+    name="dark",
+    background="#10141b",
+    surface="#1b212b",
+    text="#e8ebf0",
+    muted="#9aa5b4",
+    line="#38414f",
+    masked="#272e39",
+    encoder="#4a9df0",
+    decoder="#d8a4ff",
+    cross="#f28c38",
+    probability="#2fb3a5",
+    good="#4cc26b",
+    bad="#ff7b7b",
+    warning="#e3b341",
+)
+
+
+def palette(name: str | None) -> Palette:
+    """The palette called ``dark``; ``light`` for every other name."""
+    return DARK if name == "dark" else LIGHT
+
+
+def kind_colour(kind: str, colours: Palette) -> str:
+    """The colour of ``encoder``, ``decoder`` or ``cross``."""
+    return {"encoder": colours.encoder, "decoder": colours.decoder, "cross": colours.cross}[kind]
+
+
+def mix(first: str, second: str, share: float) -> str:
+    """``share`` of ``second`` in ``first``, as ``#rrggbb``."""
+    pairs = zip(_channels(first), _channels(second), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+
+
+def attention_scale(kind: str, colours: Palette) -> list[list[float | str]]:
+    """Colour scale for weights 0 to 1: from the background to the colour of the kind."""
+    return [[0.0, colours.background], [1.0, kind_colour(kind, colours)]]
+
+
+def tile_scale(kind: str, colours: Palette, top: int, gap: int) -> list[list[float | str]]:
+    """Colour scale for bytes: 0 to ``top`` are weights, ``gap`` (at most 255) is the space between tiles."""
+    full = kind_colour(kind, colours)
+    return [[0.0, colours.background], [top / gap, full], [(top + 1) / gap, colours.surface], [1.0, colours.surface]]
+
+
+def base_layout(colours: Palette) -> dict[str, Any]:
+    """Layout that every figure shares: plain background, the app's fonts, no legend, no dragging."""
+    return {
+        "paper_bgcolor": colours.background,
+        "plot_bgcolor": colours.background,
+        "font": {"family": SANS, "size": 13, "color": colours.text},
+        "hoverlabel": {
+            "bgcolor": colours.surface,
+            "bordercolor": colours.line,
+            "font": {"family": SANS, "size": 13, "color": colours.text},
+            "align": "left",
+        },
+        "showlegend": False,
+        "dragmode": False,
+    }
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

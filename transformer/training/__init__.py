@@ -1,0 +1,1 @@
+"""From a recipe to a checkpoint: corpus, loss, schedule, loop, evaluation."""

@@ -1,0 +1,43 @@
+"""The mean of several sets of weights (paper, Section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from transformer.errors import TrainingError, problem
+from transformer.files import write_atomically
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write the float32 parameters, tied ones once."""
+    tensors = {
+        name: parameter.detach().to("cpu", torch.float32).contiguous() for name, parameter in model.named_parameters()
+    }
+    write_atomically(path, safetensors.torch.save(tensors))
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy tensors named as in ``save_weights`` into the model."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[name])
+
+
+def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in some files, summed in float64.
+
+    Raises:
+        TrainingError: no files.
+    """
+    if not paths:
+        raise TrainingError(problem("weights to average", "must be at least one file", 0, "train for an epoch first"))
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        for name, tensor in safetensors.torch.load_file(path).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

@@ -1,0 +1,72 @@
+"""The model card that lies beside a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformer.config import ModelConfig
+
+
+def model_card(
+    name: str,
+    config: ModelConfig,
+    training: Mapping[str, Any],
+    data: Mapping[str, Any],
+    scores: Sequence[Mapping[str, Any]],
+) -> str:
+    """Markdown that says what the model is, what it learned from and under which terms, and how good it is.
+
+    Args:
+        name: of the checkpoint.
+        config: its shape.
+        training: as in ``config.json``.
+        data: as in ``config.json``.
+        scores: as in ``config.json``.
+    """
+    recipe = training["recipe"]
+    section = recipe["data"]
+    settings = recipe["training"]
+    rows = "\n".join(
+        f"| {score['part']} | {score['name']} | {score['value']} | {score['sentences']:,} | `{score['signature']}` |"
+        for score in scores
+    )
+    peak = settings["learning_rate"] or "the paper's"
+    return f"""# {name}
+
+An encoder-decoder Transformer, {section["source_language"]} to {section["target_language"]}, trained by the trainer of
+this repository.
+
+## Model
+
+{config.encoder_layers} encoder and {config.decoder_layers} decoder layers, d_model {config.d_model}, \
+{config.heads} heads, feed-forward {config.feed_forward}, {config.vocab_size:,} joint \
+{recipe["tokenizer"]["model_type"]} pieces, \
+{"pre" if config.norm_first else "post"}-norm, {config.positions} positions, embeddings tied: {config.tie_embeddings}. \
+Stored as {recipe["checkpoint"]["dtype"]}.
+
+## Data
+
+{data["dataset"]}: {data["pairs"]:,} pairs ({data["cleaning"]}). {data["terms"]}
+
+## Training
+
+Recipe `{recipe["name"]}`, seed {settings["seed"]}: {training["epochs"]} epochs, {training["steps"]:,} steps of up to \
+{settings["batch_tokens"]:,} tokens, peak learning rate {peak} after {settings["warmup_steps"]:,} steps, dropout \
+{config.dropout}, label smoothing {settings["label_smoothing"]}. Weights: mean of {len(training["averaged"])} \
+({", ".join(training["averaged"])}). {training["precision"]}, {training["hardware"]}, torch {training["torch"]}, \
+{training["seconds"] / 60:.0f} minutes, {training["date"]}.
+
+## Scores
+
+Of the weights as stored.
+
+| part | figure | value | sentences | signature |
+|---|---|---|---|---|
+{rows}
+
+## Limits
+
+It knows the kind of sentence that it was trained on and little else; a text of another kind is translated badly and
+confidently. Not for any use where a wrong translation matters.
+"""

@@ -1,0 +1,172 @@
+"""How good a model's translations are: BLEU and chrF by sacreBLEU, each with its signature."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import sacrebleu
+import torch
+
+from transformer.decoding.batch import translate_ids
+from transformer.decoding.options import SearchOptions
+from transformer.errors import DataError, problem
+from transformer.nn.model import Transformer
+from transformer.text.batching import Example, collate, make_batches
+from transformer.text.corpus import Pair, read_lines
+from transformer.text.tokenizer import Tokenizer
+from transformer.training.loss import smoothed_cross_entropy
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure and what it means exactly."""
+
+    name: str
+    value: float
+    signature: str
+
+
+class _Translator(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def translate_many(self) -> Callable[..., list[Any]]: ...
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a") -> Score:
+    """Corpus BLEU (Papineni et al. 2002) by sacreBLEU (Post 2018).
+
+    Args:
+        hypotheses: one text per sentence.
+        references: one or more lists of as many texts.
+        tokenize: sacreBLEU's tokeniser; "13a" for ordinary text, "none" for text that is tokenised already.
+    """
+    metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
+    result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+    return Score("BLEU", float(result.score), str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Character n-gram F-score (Popović 2015) by sacreBLEU."""
+    metric = sacrebleu.CHRF()
+    result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+    return Score("chrF2", float(result.score), str(metric.get_signature()))
+
+
+def moses_tokenised(lines: Sequence[str], language: str) -> list[str]:
+    """Lower-cased, punctuation-normalised, Moses-tokenised text, the form of Multi30k's ``.lc.norm.tok`` files."""
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+    return [
+        str(tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)) for line in lines
+    ]
+
+
+@torch.inference_mode()
+def dev_loss(model: Transformer, examples: Sequence[Example], batch_tokens: int) -> float:
+    """Mean negative log-likelihood per target piece, in nats, without smoothing or dropout; exp of it is perplexity."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    total, count = 0.0, 0
+    for indices in make_batches(examples, batch_tokens, shuffle=False):
+        batch = collate(examples, indices).to(device)
+        hidden = model.hidden(batch.source, batch.target_input)
+        real = batch.target_output != 0
+        _, likelihood = smoothed_cross_entropy(hidden[real], model.projection.weight, batch.target_output[real])
+        total += float(likelihood)
+        count += batch.target_tokens
+    model.train(was_training)
+    return total / max(count, 1)
+
+
+def translate_pairs(
+    model: Transformer, tokenizer: Tokenizer, pairs: Sequence[Pair], options: SearchOptions
+) -> list[str]:
+    """The model's translations of the sources, by the product's own decoder."""
+    longest = model.config.max_length
+    sources = [tokenizer.encode(pair.source)[:longest] for pair in pairs]
+    return [tokenizer.decode(found[0].tokens) for found in translate_ids(model, sources, options)]
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Share of sentences that equal their reference, in per cent."""
+    right = sum(a.strip() == b.strip() for a, b in zip(hypotheses, references, strict=True))
+    return Score("exact match", 100.0 * right / max(len(hypotheses), 1), "exact|case:mixed|space:stripped")
+
+
+def evaluate_files(
+    translator: _Translator,
+    source: Path,
+    reference: Path,
+    beam_size: int = 5,
+    length_penalty: float = 0.6,
+    tokenized: str | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, Any]:
+    """Translate a file and score it against a reference file.
+
+    Args:
+        translator: a loaded ``Translator``.
+        source: one sentence a line, plain or .gz.
+        reference: as many lines.
+        beam_size: M.
+        length_penalty: alpha.
+        tokenized: a language code when the reference is lower-cased, normalised and Moses-tokenised; the output is
+            brought into that form and BLEU is computed on the tokens as they are.
+        progress: called with the number of sentences that were finished.
+
+    Returns:
+        Plain values: checkpoint, sentences, bleu and chrf with their signatures, exact_match, seconds,
+        tokens_per_second, beam_size, length_penalty.
+    """
+    lines, references = read_lines(source), read_lines(reference)
+    if len(lines) != len(references):
+        raise DataError(
+            problem(
+                "--reference",
+                f"must have as many lines as --source ({len(lines)})",
+                len(references),
+                "give the files that belong together",
+            )
+        )
+    if not lines:
+        raise DataError(problem("--source", "must hold sentences", str(source), "give another file"))
+    started = time.perf_counter()
+    # An empty line has an empty translation; the model is not asked.
+    asked = [index for index, line in enumerate(lines) if line.strip()]
+    found = translator.translate_many(
+        [lines[index] for index in asked], beam_size=beam_size, length_penalty=length_penalty, progress=progress
+    )
+    seconds = time.perf_counter() - started
+    outputs = [""] * len(lines)
+    for index, translation in zip(asked, found, strict=True):
+        outputs[index] = translation.text
+    tokens = sum(len(translation.ids) for translation in found)
+    if tokenized is None:
+        score = bleu(outputs, [references])
+    else:
+        outputs = moses_tokenised(outputs, tokenized)
+        score = bleu(outputs, [references], tokenize="none")
+    characters = chrf(outputs, [references])
+    return {
+        "checkpoint": translator.name,
+        "source": Path(source).name,
+        "reference": Path(reference).name,
+        "sentences": len(lines),
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "tokenized": tokenized,
+        "bleu": round(score.value, 2),
+        "bleu_signature": score.signature,
+        "chrf": round(characters.value, 2),
+        "chrf_signature": characters.signature,
+        "exact_match": round(exact_match(outputs, references).value, 2),
+        "seconds": round(seconds, 2),
+        "tokens_per_second": round(tokens / seconds, 1),
+    }

@@ -1,0 +1,101 @@
+"""From a recipe's [data] to sentence pairs, and from those to piece ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer.errors import DataError, problem
+from transformer.text.batching import Example
+from transformer.text.corpus import Pair, clean, read_manythings, read_parallel, read_tsv, split_by_source
+from transformer.text.datasets import DATASETS, fetch
+from transformer.text.synthetic import reverse_split
+from transformer.text.tokenizer import Tokenizer
+from transformer.training.recipe import GENERATED, DataSection
+
+
+@dataclass(frozen=True)
+class Material:
+    """The pairs of a run. Dev decides which model is best; test is for the scores of the model card."""
+
+    train: list[Pair]
+    dev: list[Pair]
+    test: list[Pair]
+    report: str
+    """What cleaning dropped, for people."""
+
+
+def load_material(data: DataSection, data_dir: Path, tell: Callable[[str], None]) -> Material:
+    """Read, split and clean the corpus that a recipe names. Only training pairs are cleaned.
+
+    Args:
+        data: the recipe's [data].
+        data_dir: where named corpora lie; they are fetched to there when missing.
+        tell: takes sentences for people.
+    """
+    if data.dataset == GENERATED:
+        split = reverse_split(data.generated_pairs, 1000, 1000, seed=0, max_length=data.generated_length)
+        return Material(split.train, split.dev, split.test, f"{len(split.train):,} generated pairs")
+    if data.dataset:
+        train, dev, test = _named(data, data_dir, tell)
+    else:
+        train, dev, test = _own(data)
+    kept, report = clean(train, max_ratio=data.max_ratio)
+    if not kept:
+        raise DataError(problem("training corpus", "must hold sentence pairs", str(report), "check the files"))
+    if not dev:
+        raise DataError(
+            problem(
+                "dev set", "must hold sentence pairs", f"0 of {len(train)} held out", "name dev_source and dev_target"
+            )
+        )
+    return Material(kept, dev, test, str(report))
+
+
+def _named(data: DataSection, data_dir: Path, tell: Callable[[str], None]) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    if data.dataset not in DATASETS:
+        known = ", ".join([GENERATED, *DATASETS])
+        raise DataError(problem("data.dataset", f"must be one of {known}", data.dataset, "choose one of them"))
+    folder = fetch(data.dataset, data_dir, report=tell)
+    codes = (data.source_code, data.target_code)
+    if data.dataset == "multi30k":
+        if data.source_code == data.target_code or not set(codes) <= {"en", "de", "fr"}:
+            raise DataError(
+                problem("data.source_code and target_code", "must be two of en, de, fr", codes, "correct them")
+            )
+
+        def read(part: str) -> list[Pair]:
+            return read_parallel(folder / f"{part}.{codes[0]}.gz", folder / f"{part}.{codes[1]}.gz")
+
+        return read("train"), read("val"), read("test_2016_flickr")
+    swap = data.target_code == "en"
+    if not swap and data.source_code != "en":
+        raise DataError(problem("data.source_code or target_code", "must be en for this corpus", codes, "correct them"))
+    file = DATASETS[data.dataset].files[0].path.rsplit("/", maxsplit=1)[-1]
+    split = split_by_source(read_manythings(folder / file, swap=swap), side="target" if swap else "source")
+    return split.train, _distinct_sources(split.dev), _distinct_sources(split.test)
+
+
+def _own(data: DataSection) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    pairs = read_tsv(data.tsv) if data.tsv else read_parallel(data.source, data.target)
+    if data.dev_source:
+        return pairs, read_parallel(data.dev_source, data.dev_target), []
+    split = split_by_source(pairs)
+    dev = [pair for pair in _distinct_sources(split.dev) if pair.source.strip() and pair.target.strip()]
+    # The test part of the common split stays unseen too, so that a later evaluation is honest.
+    return split.train, dev, _distinct_sources(split.test)
+
+
+def _distinct_sources(pairs: Sequence[Pair]) -> list[Pair]:
+    first: dict[str, Pair] = {}
+    for pair in pairs:
+        first.setdefault(pair.source.strip(), pair)
+    return list(first.values())
+
+
+def to_examples(pairs: Sequence[Pair], tokenizer: Tokenizer, max_pieces: int) -> tuple[list[Example], int]:
+    """Piece ids of the pairs, without those that have a side of more than ``max_pieces``; and how many those were."""
+    examples = [(tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)) for pair in pairs]
+    kept = [(s, t) for s, t in examples if len(s) <= max_pieces and len(t) + 1 <= max_pieces]
+    return kept, len(examples) - len(kept)

@@ -1,0 +1,308 @@
+"""A training run as a value: read from TOML, changed by ``--set``, refused where it cannot work."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformer.config import PRESETS, ModelConfig
+from transformer.errors import ConfigError, problem
+from transformer.files import write_atomically
+
+FOLDER = Path(__file__).resolve().parent.parent / "recipes"
+GENERATED = "reverse"
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """What to learn from: a corpus known by name, or files of one's own."""
+
+    dataset: str = ""
+    """"reverse" (generated), or a name that ``python -m transformer data`` knows; empty when files are named below."""
+    source: str = ""
+    """Own text, one sentence a line, plain or .gz; with ``target`` of as many lines."""
+    target: str = ""
+    tsv: str = ""
+    """Instead of ``source`` and ``target``: one file, source and target in its first two tab-separated columns."""
+    dev_source: str = ""
+    """Own dev set. Without one, about 1 % of the pairs are held out, chosen by the source sentence."""
+    dev_target: str = ""
+    source_code: str = "en"
+    target_code: str = "de"
+    source_language: str = "English"
+    target_language: str = "German"
+    max_pieces: int = 250
+    """Training pairs with a longer side, in pieces, are left out."""
+    max_ratio: float = 4.0
+    """Training pairs with a larger ratio of lengths in characters are left out."""
+    generated_pairs: int = 20000
+    """For "reverse": training pairs made."""
+    generated_length: int = 16
+    """For "reverse": most letters in a sequence."""
+
+
+@dataclass(frozen=True)
+class TokenizerSection:
+    """The joint subword vocabulary."""
+
+    vocab_size: int = 8000
+    """V, special pieces included."""
+    model_type: str = "bpe"
+    """"bpe" (the paper, Section 5.1) or "unigram"."""
+    character_coverage: float = 1.0
+    """Share of the letters of the corpus that get a piece of their own."""
+
+
+@dataclass(frozen=True)
+class TrainingSection:
+    """How to learn. Defaults are the paper's where it has them."""
+
+    seed: int = 1
+    epochs: int = 40
+    """Most passes over the training pairs."""
+    batch_tokens: int = 4096
+    """Most tokens on either side of a batch, padding included."""
+    learning_rate: float = 0.0
+    """Peak, reached after ``warmup_steps``; 0 is the paper's D^-0.5 * warmup^-0.5 (Section 5.3)."""
+    warmup_steps: int = 4000
+    """Steps of linear growth; afterwards the rate falls with the inverse square root of the step."""
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    label_smoothing: float = 0.1
+    clip_norm: float = 1.0
+    """The gradient is scaled down to this norm when it is larger; 0 leaves it."""
+    precision: str = "auto"
+    """"float32", "bfloat16" (autocast), or "auto": bfloat16 where the processor computes it natively."""
+    device: str = "auto"
+    """"cpu", "cuda", or "auto": CUDA when there is one."""
+    threads: int = 0
+    """CPU threads of PyTorch; 0 leaves PyTorch's own choice."""
+    select: str = "bleu"
+    """What makes a model the best on dev: "bleu", "exact" (share of sentences right) or "loss"."""
+    stop_at: float = 0.0
+    """Stop once the selected dev figure (BLEU in points, exact match in per cent) is reached; 0 never does."""
+    patience: int = 0
+    """Stop after this many dev evaluations without a better one; 0 never does."""
+    evaluate_every: int = 1
+    """Epochs between two dev evaluations."""
+    dev_sentences: int = 2000
+    """Dev pairs used, from the first; 0 uses all."""
+    average: int = 1
+    """The final weights are the mean of the last so many evaluated ones (paper, Section 6.1); 1 takes the best one."""
+    save_minutes: float = 5.0
+    """Longest time between two saved states, beside the one at the end of each epoch."""
+    log_every: int = 20
+    """Steps between two lines of the history."""
+
+
+@dataclass(frozen=True)
+class CheckpointSection:
+    """What the finished checkpoint says and how it is stored."""
+
+    dtype: str = "float16"
+    default: bool = False
+    """Whether the app opens this model first."""
+    examples: tuple[str, ...] = ()
+    """Sentences that the app offers."""
+    terms: str = ""
+    """Terms of the training data, for the model card."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a training run."""
+
+    data: DataSection = field(default_factory=DataSection)
+    tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """``preset`` and any fields of ModelConfig but ``vocab_size``."""
+    training: TrainingSection = field(default_factory=TrainingSection)
+    checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
+    name: str = "recipe"
+
+    def model_config(self, vocab_size: int) -> ModelConfig:
+        """The shape of the model for a vocabulary of this size."""
+        values = dict(self.model)
+        return ModelConfig.preset(str(values.pop("preset", "tiny")), vocab_size, **values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))  # type: ignore[no-any-return]
+
+
+SECTIONS: dict[str, type] = {
+    "data": DataSection,
+    "tokenizer": TokenizerSection,
+    "training": TrainingSection,
+    "checkpoint": CheckpointSection,
+}
+_MODEL_KEYS = {f.name for f in dataclasses.fields(ModelConfig)} - {"vocab_size"} | {"preset"}
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, by name or path, and apply ``section.key=value`` overrides.
+
+    Raises:
+        ConfigError: no such recipe, broken TOML, an unknown key (the nearest known one is named), or a wrong value.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = FOLDER / f"{name_or_path}.toml"
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            problem("recipe", "must be a .toml file or a known name", name_or_path, f"known are {', '.join(names())}")
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            problem(f"recipe {path.name}", "must be valid TOML", str(error), "correct that line")
+        ) from error
+    for override in overrides:
+        _apply(values, override)
+    return recipe_from(values, path.stem)
+
+
+def recipe_from(values: Mapping[str, Any], name: str = "recipe") -> Recipe:
+    """Build a recipe from plain values, refusing unknown sections and keys."""
+    parts: dict[str, Any] = {"name": str(values.get("name", name))}
+    for section, content in values.items():
+        if section == "name":
+            continue
+        if section != "model" and section not in SECTIONS:
+            raise ConfigError(_unknown("section", section, [*SECTIONS, "model"]))
+        if not isinstance(content, Mapping):
+            raise ConfigError(
+                problem(f"[{section}]", "must be a table of values", content, "write key = value below it")
+            )
+        known = _MODEL_KEYS if section == "model" else {f.name for f in dataclasses.fields(SECTIONS[section])}
+        for key in content:
+            if key not in known:
+                raise ConfigError(_unknown(f"key of [{section}]", key, sorted(known)))
+        parts[section] = dict(content) if section == "model" else _section(section, content)
+    recipe = Recipe(**parts)
+    _check(recipe)
+    return recipe
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write the recipe with all its values as JSON, for resuming and for the model card."""
+    write_atomically(path, (json.dumps(recipe.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _section(name: str, content: Mapping[str, Any]) -> Any:
+    kind = SECTIONS[name]
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        wanted = hints[key]
+        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        elif typing.get_origin(wanted) is tuple and isinstance(value, list):
+            value = tuple(value)
+        expected = tuple if typing.get_origin(wanted) is tuple else wanted
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            raise ConfigError(problem(f"{name}.{key}", f"must be of type {expected.__name__}", value, "correct it"))
+        values[key] = value
+    return kind(**values)
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, sign, text = override.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not sign or not dot:
+        raise ConfigError(problem("--set", "must be section.key=value", override, "for example training.epochs=10"))
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is meant as text
+    target = values.setdefault(section, {})
+    if not isinstance(target, dict):
+        raise ConfigError(_unknown("section", section, [*SECTIONS, "model"]))
+    target[name] = value
+
+
+def _unknown(kind: str, found: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(found, known, n=1)
+    remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"There is no {kind} called {found!r} in a recipe: {remedy}".rstrip("?") + ("?" if close else ".")
+
+
+def _check(recipe: Recipe) -> None:
+    training, data = recipe.training, recipe.data
+    for name, low in (
+        ("epochs", 1),
+        ("batch_tokens", 1),
+        ("warmup_steps", 1),
+        ("average", 1),
+        ("evaluate_every", 1),
+        ("log_every", 1),
+        ("patience", 0),
+        ("dev_sentences", 0),
+        ("threads", 0),
+    ):
+        if getattr(training, name) < low:
+            raise ConfigError(
+                problem(f"training.{name}", f"must be at least {low}", getattr(training, name), "correct it")
+            )
+    for name, low_, high in (
+        ("learning_rate", 0.0, 1.0),
+        ("label_smoothing", 0.0, 0.99),
+        ("beta1", 0.0, 0.9999),
+        ("beta2", 0.0, 0.99999),
+        ("clip_norm", 0.0, float("inf")),
+        ("stop_at", 0.0, 100.0),
+    ):
+        if not low_ <= getattr(training, name) <= high:
+            raise ConfigError(
+                problem(f"training.{name}", f"must be from {low_} to {high}", getattr(training, name), "correct it")
+            )
+    for name, value, allowed in (
+        ("training.precision", training.precision, ("auto", "float32", "bfloat16")),
+        ("training.device", training.device, ("auto", "cpu", "cuda")),
+        ("training.select", training.select, ("bleu", "exact", "loss")),
+        ("checkpoint.dtype", recipe.checkpoint.dtype, ("float16", "bfloat16", "float32")),
+        ("model.preset", recipe.model.get("preset", "tiny"), tuple(PRESETS)),
+    ):
+        if value not in allowed:
+            raise ConfigError(problem(name, f"must be one of {', '.join(allowed)}", value, "choose one of them"))
+    files = bool(data.source or data.target or data.tsv)
+    if bool(data.dataset) == files:
+        raise ConfigError(
+            problem(
+                "[data]",
+                "must name either dataset, or source and target, or tsv",
+                {
+                    k: v
+                    for k, v in dataclasses.asdict(data).items()
+                    if k in ("dataset", "source", "target", "tsv") and v
+                },
+                "give exactly one of them",
+            )
+        )
+    if files and not data.tsv and not (data.source and data.target):
+        raise ConfigError(
+            problem("[data]", "must name both source and target", data.source or data.target, "add the other")
+        )
+    if bool(data.dev_source) != bool(data.dev_target):
+        raise ConfigError(
+            problem(
+                "[data]",
+                "must name both dev_source and dev_target",
+                data.dev_source or data.dev_target,
+                "add the other",
+            )
+        )

@@ -1,0 +1,176 @@
+"""A whole run: recipe to corpus, tokenizer, model, training, and a finished checkpoint."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from transformer.checkpoint import TOKENIZER, save_checkpoint
+from transformer.decoding.options import SearchOptions
+from transformer.errors import TrainingError, problem
+from transformer.files import write_atomically
+from transformer.nn.model import Transformer
+from transformer.text.tokenizer import Tokenizer, train_tokenizer
+from transformer.training.averaging import load_weights, mean_of
+from transformer.training.card import model_card
+from transformer.training.evaluate import bleu, exact_match, translate_pairs
+from transformer.training.loop import STATE, Progress, Trainer
+from transformer.training.material import Material, load_material, to_examples
+from transformer.training.recipe import GENERATED, Recipe, load_recipe, save_recipe
+
+
+def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool, data_dir: Path | None) -> int:
+    """``python -m transformer train``: train a recipe into a folder, which becomes a checkpoint.
+
+    Args:
+        recipe: the name of a recipe, or a path to a TOML file.
+        out: the run's folder; afterwards also a checkpoint that every command and the app can open.
+        overrides: ``section.key=value``.
+        resume: go on from the state in ``out``.
+        data_dir: where named corpora are or are fetched to; ``data`` by default.
+
+    Raises:
+        TransformerError: whatever a user can put right.
+    """
+    chosen = load_recipe(recipe, overrides)
+    state = out / "training" / STATE
+    if state.is_file() and not resume:
+        raise TrainingError(
+            problem(
+                "--out", "must not hold another run", str(out), "add --resume to go on with it, or name a new folder"
+            )
+        )
+    if chosen.training.threads:
+        torch.set_num_threads(chosen.training.threads)
+    try:
+        (out / "training").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainingError(
+            problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
+        ) from error
+    material = load_material(chosen.data, data_dir or Path("data"), _tell)
+    _tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
+    tokenizer = _tokenizer(chosen, material, out, resume)
+    examples, too_long = to_examples(material.train, tokenizer, chosen.data.max_pieces)
+    if too_long:
+        _tell(f"Left out {too_long:,} pairs with more than {chosen.data.max_pieces} pieces on a side.")
+    torch.manual_seed(chosen.training.seed)
+    model = Transformer(chosen.model_config(tokenizer.vocab_size))
+    parameters = sum(p.numel() for p in model.parameters())
+    trainer = Trainer(chosen, model, tokenizer, examples, material.dev, out)
+    _tell(
+        f"Model: {parameters:,} parameters, {tokenizer.vocab_size:,} pieces; "
+        f"{'bfloat16 autocast' if trainer.bfloat16 else 'float32'} on {trainer.device}, "
+        f"{torch.get_num_threads()} threads."
+    )
+    if resume:
+        trainer.resume()
+        _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
+    save_recipe(chosen, out / "training" / "recipe.json")
+    try:
+        progress = trainer.run()
+    except KeyboardInterrupt:
+        _tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
+        raise
+    finish(chosen, trainer, material, progress, out)
+    return 0
+
+
+def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progress, out: Path) -> None:
+    """Average, score on dev and test with the final weights as they are stored, and write the checkpoint."""
+    load_weights(trainer.model, mean_of(trainer.final_weights()))
+    if recipe.checkpoint.dtype != "float32":  # what is scored is what is stored
+        dtype = torch.float16 if recipe.checkpoint.dtype == "float16" else torch.bfloat16
+        with torch.no_grad():
+            for parameter in trainer.model.parameters():
+                parameter.copy_(parameter.to(dtype))
+    scores = []
+    for part, pairs in (("dev", trainer.dev), ("test", material.test)):
+        if not pairs:
+            continue
+        references = [pair.target for pair in pairs]
+        beam = SearchOptions(beam_size=5)
+        outputs = translate_pairs(trainer.model, trainer.tokenizer, pairs, beam)
+        for score in (bleu(outputs, [references]), exact_match(outputs, references)):
+            if score.name == "BLEU" or recipe.data.dataset == GENERATED:
+                scores.append(
+                    {
+                        "part": part,
+                        "name": score.name,
+                        "value": round(score.value, 2),
+                        "signature": f"{score.signature}|beam:{beam.beam_size}|alpha:{beam.length_penalty}",
+                        "sentences": len(pairs),
+                    }
+                )
+                _tell(f"{part}: {score.name} {score.value:.2f} ({scores[-1]['signature']})")
+    training = {
+        "recipe": recipe.to_dict(),
+        "epochs": progress.epoch,
+        "steps": progress.step,
+        "seconds": round(progress.seconds),
+        "averaged": [path.stem for path in trainer.final_weights()],
+        "precision": "bfloat16 autocast" if trainer.bfloat16 else "float32",
+        "hardware": _hardware(trainer.device),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    data = {
+        "dataset": recipe.data.dataset or "own files",
+        "terms": recipe.checkpoint.terms,
+        "pairs": len(trainer.examples),
+        "cleaning": material.report,
+    }
+    codes = recipe.data
+    save_checkpoint(
+        out,
+        trainer.model,
+        trainer.tokenizer,
+        languages={
+            "source": codes.source_language,
+            "target": codes.target_language,
+            "source_code": codes.source_code,
+            "target_code": codes.target_code,
+        },
+        training=training,
+        data=data,
+        scores=scores,
+        examples=list(recipe.checkpoint.examples) or [pair.source for pair in material.dev[:4]],
+        dtype=recipe.checkpoint.dtype,
+        default=recipe.checkpoint.default,
+    )
+    write_atomically(out / "README.md", model_card(out.name, trainer.model.config, training, data, scores).encode())
+    _tell(f"Checkpoint written to {out}.")
+
+
+def _tokenizer(recipe: Recipe, material: Material, out: Path, resume: bool) -> Tokenizer:
+    path = out / TOKENIZER
+    if resume and path.is_file():
+        return Tokenizer.load(path)
+    lines = (text for pair in material.train for text in (pair.source, pair.target))
+    settings = recipe.tokenizer
+    tokenizer = train_tokenizer(lines, settings.vocab_size, settings.model_type, settings.character_coverage)
+    write_atomically(path, tokenizer.to_bytes())
+    return tokenizer
+
+
+def _hardware(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    processor = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return f"{processor}, {torch.get_num_threads()} threads"
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""The app: the only part of the library that imports streamlit."""

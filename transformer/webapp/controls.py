@@ -1,0 +1,167 @@
+"""The shared widgets. Each is bound to a URL parameter and drawn by the frame on every page, so that a link, a reload
+and a change of page all keep what was chosen.
+
+Values from the URL are input. Streamlit drops those that no widget offers; ``refused`` says so in words before it does.
+Every bound widget but the sentence chooses from a list: a number field would accept ``beam=inf`` and fail on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+from transformer.analysis.maps import KINDS
+from transformer.webapp.resources import Card, Search
+
+BEAMS = tuple(range(1, 11))
+PENALTIES = tuple(round(step / 10, 1) for step in range(21))
+COUNTS = tuple(range(1, 11))
+DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_PENALTY, DEFAULT_COUNT = "cross", 5, 0.6, 5
+EXAMPLES = 6
+"""How many example sentences are offered."""
+
+
+T = TypeVar("T")
+
+
+def refused(raw: Mapping[str, str], allowed: Mapping[str, Sequence[object]]) -> list[str]:
+    """One sentence for each parameter of the URL whose value is not on offer.
+
+    Args:
+        raw: the parameters as they stand in the URL.
+        allowed: for each parameter the values that its widget offers.
+    """
+    notes = []
+    for name, options in allowed.items():
+        texts = [str(option) for option in options]
+        value = raw.get(name)
+        if value is not None and value not in texts:
+            shown = value if len(value) <= 40 else value[:39] + "…"
+            notes.append(
+                f"The link asks for {name} “{shown}”, which is not there; the usual one is shown. {_offer(texts)}"
+            )
+    return notes
+
+
+def model_picker(cards: Mapping[str, Card]) -> Card:
+    """The picker "Model". Choosing another model also exchanges an example sentence for one of its own."""
+    names = list(cards)
+    _keep_among("model", names, names[0])
+    name = st.selectbox("Model", names, key="model", bind="query-params", on_change=_exchange_example, args=(cards,))
+    st.session_state["model_before"] = name
+    return cards.get(name) or cards[names[0]]
+
+
+def sentence_box(card: Card) -> str:
+    """The text box "Sentence"; at first it holds the model's first example."""
+    if "sentence" not in st.session_state and "sentence" not in st.query_params and card.examples:
+        st.session_state["sentence"] = card.examples[0]
+    placeholder = f"Type a sentence ({card.source}) and press Enter"
+    text = st.text_input("Sentence", key="sentence", bind="query-params", placeholder=placeholder)
+    return text or ""
+
+
+def example_line(card: Card) -> None:
+    """The model's example sentences, each a button that puts it into the box."""
+    if not card.examples:
+        return
+    with st.container(horizontal=True, key="examples", gap="small"):
+        for number, example in enumerate(card.examples[:EXAMPLES]):
+            label = button_label(example)
+            st.button(label, key=f"example_{number}", type="tertiary", on_click=_choose, args=(example,))
+
+
+def decoding_settings() -> Search:
+    """Beam size, length penalty and number of alternatives, folded in the sidebar."""
+    with st.sidebar.expander("Decoding settings"):
+        beam = st.select_slider(
+            "Beam size",
+            BEAMS,
+            DEFAULT_BEAM,
+            key="beam",
+            bind="query-params",
+            help="How many unfinished translations the search keeps at each step. 1 is greedy search.",
+        )
+        penalty = st.select_slider(
+            "Length penalty",
+            PENALTIES,
+            DEFAULT_PENALTY,
+            key="length_penalty",
+            bind="query-params",
+            help="A translation of n pieces is scored by its log-probability divided by ((5 + n) / 6) to this power. "
+            "0 favours short translations.",
+        )
+        count = st.select_slider(
+            "Alternatives (n-best)",
+            COUNTS,
+            DEFAULT_COUNT,
+            key="nbest",
+            bind="query-params",
+            help="How many translations are listed; never more than the beam size.",
+        )
+    return Search(int(beam), float(penalty), min(int(count), int(beam)))
+
+
+def map_pickers(card: Card) -> tuple[str, int, int]:
+    """Kind, layer and head (both from 1), in one row."""
+    with st.container(horizontal=True, key="pickers", vertical_alignment="bottom"):
+        kind = _segments("Kind of attention", KINDS, DEFAULT_KIND, "kind")
+        layers = tuple(range(1, card.layers(kind) + 1))
+        layer = _segments("Layer", layers, layers[-1], "layer")
+        head = _segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
+    return kind, layer, head
+
+
+def allowed_values(cards: Mapping[str, Card], raw: Mapping[str, str]) -> dict[str, Sequence[object]]:
+    """What the URL may ask for, given which model and kind it asks for."""
+    card = cards.get(raw.get("model", "")) or next(iter(cards.values()))
+    kind = raw.get("kind", DEFAULT_KIND)
+    return {
+        "model": list(cards),
+        "kind": KINDS,
+        "layer": range(1, card.layers(kind) + 1),
+        "head": range(1, card.heads + 1),
+        "beam": BEAMS,
+        "length_penalty": PENALTIES,
+        "nbest": COUNTS,
+    }
+
+
+def button_label(text: str) -> str:
+    """Text as the label of a button: labels are Markdown, so every sign that could mean something is escaped."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+
+
+def _segments(label: str, options: Sequence[T], default: T, key: str) -> T:
+    """A row of radio buttons (arrow keys move the choice), dressed as segments by the style sheet."""
+    _keep_among(key, options, default)
+    chosen = st.radio(label, options, index=options.index(default), key=key, bind="query-params", horizontal=True)
+    return default if chosen is None else chosen
+
+
+def _keep_among(key: str, options: Sequence[T], default: T) -> None:
+    """A value kept from another model, or an empty one, gives way to the usual one."""
+    if key in st.session_state and st.session_state[key] not in options:
+        st.session_state[key] = default
+
+
+def _choose(example: str) -> None:
+    st.session_state["sentence"] = example
+
+
+def _exchange_example(cards: Mapping[str, Card]) -> None:
+    before, after = cards.get(st.session_state.get("model_before", "")), cards.get(st.session_state["model"])
+    sentence = st.session_state.get("sentence", "")
+    if before and after and after.examples and (not sentence or sentence in before.examples):
+        number = before.examples.index(sentence) if sentence else 0
+        st.session_state["sentence"] = after.examples[min(number, len(after.examples) - 1)]
+
+
+def _offer(texts: Sequence[str]) -> str:
+    numbers = all(re.fullmatch(r"[\d.]+", text) for text in texts)
+    if numbers and len(texts) > 2:
+        return f"It can be {texts[0]} to {texts[-1]}."
+    return f"It can be {', '.join(texts[:-1])} or {texts[-1]}." if len(texts) > 1 else f"There is only {texts[0]}."

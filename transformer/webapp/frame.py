@@ -1,0 +1,205 @@
+"""The frame around every page: navigation, the sentence and the model, the ribbon, the pickers, and the page itself.
+
+A page file begins with ``view = frame.require()``. When the browser asks a fresh server for a page by its own address,
+Streamlit runs that page file as if it were the app; ``require`` then calls the frame, which finds its way to the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+import streamlit as st
+from PIL import Image
+
+from transformer.analysis.alignment import partners
+from transformer.errors import CheckpointError, TransformerError
+from transformer.plots import theme
+from transformer.webapp import controls, markup, resources
+from transformer.webapp.resources import Card, Search
+from transformer.webapp.style import style_sheet
+
+if TYPE_CHECKING:
+    from transformer.capture.record import AttentionRecord
+    from transformer.engine import Translation, Translator
+
+ROOT = Path(__file__).resolve().parents[2]
+APP_NAME = "Transformer, opened up"
+_MARK = "frame_ready"
+
+
+@dataclass(frozen=True)
+class PageSpec:
+    """One page: a line in ``PAGES`` is all that the frame needs."""
+
+    file: str
+    """``pages/<file>.py``; also the address, except for the first page, which lives at ``/``."""
+    group: str
+    name: str
+    """In the navigation."""
+    title: str | Mapping[str, str]
+    """The heading, a sentence; or one for each kind of attention."""
+    pickers: bool = False
+    """Whether kind, layer and head stand above the page's picture."""
+
+
+PAGES = (
+    PageSpec("translate", "Use", "Translate", "How does the model translate this sentence, and how sure is it?"),
+    PageSpec(
+        "attention",
+        "Use",
+        "Attention",
+        {
+            "encoder": "Which input words does each input word look at?",
+            "decoder": "Which earlier output words does each output word look at?",
+            "cross": "Which input words does each output word look at?",
+        },
+        pickers=True,
+    ),
+)
+"""In the order of the navigation; the first is the page at ``/``."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a page shows: whose sentence, by which model, and which map is chosen."""
+
+    card: Card
+    translator: Translator
+    sentence: str
+    search: Search
+    translation: Translation
+    record: AttentionRecord
+    kind: str
+    layer: int
+    """From 1, as people read it."""
+    head: int
+    """From 1."""
+    colours: theme.Palette
+
+
+_view: ContextVar[View | None] = ContextVar("view", default=None)
+
+
+def require() -> View:
+    """The view that the frame has prepared; a page calls this first.
+
+    If the page file was started by itself, the whole app runs instead, and the page within it.
+    """
+    view = _view.get()
+    if view is None:
+        run()
+        st.stop()
+    return view
+
+
+def run() -> None:
+    """Draw the whole app; ``app.py`` does nothing else."""
+    st.set_page_config(page_title=APP_NAME, page_icon=_icon(), layout="wide")
+    page = st.navigation(_navigation())
+    if not st.session_state.get(_MARK):
+        # The first run of a fresh server may have begun in Streamlit's old page mode, which would lose the values of
+        # widgets at the first change of page. No widget has been drawn yet: begin again in the new mode.
+        st.session_state[_MARK] = True
+        st.rerun()
+    colours = theme.palette(st.context.theme.type)
+    st.html(style_sheet(colours))
+    spec = _spec(page.title)
+    cards = resources.cards()
+    if not cards:
+        _stop_without_models()
+    notes = controls.refused(st.query_params.to_dict(), controls.allowed_values(cards, st.query_params.to_dict()))
+    card, sentence = _top(cards)
+    search = controls.decoding_settings()
+    if notes:
+        st.html(markup.notice("warning", "\n".join(notes)))
+    ribbon = st.container(key="ribbon")
+    heading = st.container()
+    with st.container(key="shown_pickers" if spec.pickers else "hidden_pickers"):
+        kind, layer, head = controls.map_pickers(card)
+    heading.header(spec.title if isinstance(spec.title, str) else spec.title[kind], anchor=False)
+    with ribbon:
+        translator, translation, record = _compute(card, sentence, search)
+        st.html(_ribbon(record, card))
+    token = _view.set(
+        View(card, translator, sentence, search, translation, record, kind, layer, head, colours),
+    )
+    try:
+        page.run()
+    finally:
+        _view.reset(token)
+
+
+@cache
+def _icon() -> Image.Image:
+    """A small causal map; an icon by name would be fetched from elsewhere."""
+    cells = np.tril(np.array([[9, 0, 0, 0], [3, 7, 0, 0], [1, 2, 8, 0], [0, 5, 1, 6]])) / 9.0
+    paper, ink = np.array([255, 255, 255]), np.array([int(theme.LIGHT.cross[i : i + 2], 16) for i in (1, 3, 5)])
+    small = paper + (ink - paper) * cells[..., None]
+    return Image.fromarray(small.astype(np.uint8).repeat(16, axis=0).repeat(16, axis=1))
+
+
+def _navigation() -> dict[str, list[st.Page]]:
+    groups: dict[str, list[st.Page]] = {}
+    for spec in PAGES:
+        file, first = ROOT / "pages" / f"{spec.file}.py", spec is PAGES[0]
+        page = st.Page(file, title=spec.name, default=first, url_path=None if first else spec.file)
+        groups.setdefault(spec.group, []).append(page)
+    return groups
+
+
+def _spec(name: str) -> PageSpec:
+    return next(spec for spec in PAGES if spec.name == name)
+
+
+def _top(cards: Mapping[str, Card]) -> tuple[Card, str]:
+    left, right = st.columns([7, 3])
+    with right:
+        card = controls.model_picker(cards)
+        st.html(f'<div class="direction">{markup.escape(card.direction)}</div>')
+    with left:
+        sentence = controls.sentence_box(card)
+        controls.example_line(card)
+    return card, sentence
+
+
+def _compute(card: Card, sentence: str, search: Search) -> tuple[Translator, Translation, AttentionRecord]:
+    """Translate and look inside; a user's mistake becomes one plain sentence, and the page is left out."""
+    if not sentence.strip():
+        _stop("info", "There is no sentence yet. Type one into the box above and press Enter, or choose an example.")
+    try:
+        translator = resources.engine(card)
+        translation = resources.translation(translator, sentence, search)
+        return translator, translation, resources.record(translator, sentence, translation.ids)
+    except (CheckpointError, OSError) as error:
+        _stop("error", f"The model {card.name} cannot be opened. Choose another model above. What is wrong: {error}")
+    except TransformerError as error:
+        text = str(error)
+        _stop("warning", text[:1].upper() + text[1:])
+
+
+def _ribbon(record: AttentionRecord, card: Card) -> str:
+    real = np.array([not piece.special for piece in record.source])
+    probabilities = [float(value) for value in np.exp(record.log_probs)]
+    found = partners(record.cross, real)
+    linked = [[] if piece.special else sources for piece, sources in zip(record.target_output, found, strict=True)]
+    names = (card.source, card.target)
+    return markup.ribbon(record.source, record.target_output, probabilities, linked, names)
+
+
+def _stop(tone: str, text: str) -> NoReturn:
+    st.html(markup.notice(tone, text))
+    st.stop()
+
+
+def _stop_without_models() -> NoReturn:
+    _stop(
+        "info",
+        "There is no model yet. Train the smallest one, which takes about two minutes: "
+        "python -m transformer train reverse --out checkpoints/reverse. Then reload this page.",
+    )

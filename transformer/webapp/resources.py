@@ -1,0 +1,146 @@
+"""What pages compute with, kept between reruns: which models there are, the loaded engine, translations, records.
+
+The engine (and with it PyTorch) is imported only where it is needed, so that the frame is on screen first.
+Every cache is bounded, and every key names all that the value depends on; arguments with a leading underscore are not
+part of a key, and stand beside the hash that is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from transformer.capture.record import AttentionRecord
+    from transformer.engine import Translation, Translator
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the frame needs to know of a checkpoint before it is loaded; read from its ``config.json`` alone."""
+
+    name: str
+    folder: Path
+    source: str = "source"
+    target: str = "target"
+    examples: tuple[str, ...] = ()
+    encoder_layers: int = 1
+    decoder_layers: int = 1
+    heads: int = 1
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """The names of both languages under ``source`` and ``target``."""
+        return {"source": self.source, "target": self.target}
+
+    @property
+    def direction(self) -> str:
+        """ "English → German"."""
+        return f"{self.source} → {self.target}"
+
+    def layers(self, kind: str) -> int:
+        """Number of layers that have attention of a kind."""
+        return self.encoder_layers if kind == "encoder" else self.decoder_layers
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of beam search."""
+
+    beam: int
+    length_penalty: float
+    nbest: int
+
+
+def cards() -> dict[str, Card]:
+    """The checkpoints there are, by name, in the order in which they are offered."""
+    from transformer.checkpoint import available, resolve
+
+    return {name: _card(name, resolve(name)) for name in available()}
+
+
+def engine(card: Card) -> Translator:
+    """The loaded model, shared by all sessions; loaded anew when a file of it changes.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+    """
+    return _engine(str(card.folder), _stamp(card.folder))
+
+
+def translation(translator: Translator, text: str, search: Search) -> Translation:
+    """The translation of a text and its alternatives.
+
+    Raises:
+        InputError: the text is empty or too long.
+    """
+    return _translation(translator, translator.sha256, text, search.beam, search.length_penalty, search.nbest)
+
+
+def record(translator: Translator, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
+    """The attention of the model while it writes ``target_ids``.
+
+    Raises:
+        InputError: the text is empty or too long.
+    """
+    return _record(translator, translator.sha256, text, target_ids)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Loading the model …")
+def _engine(folder: str, stamp: tuple[tuple[str, int, int], ...]) -> Translator:
+    from transformer.engine import load
+
+    return load(folder)
+
+
+@st.cache_data(max_entries=256, show_spinner="Translating …")
+def _translation(
+    _translator: Translator, sha256: str, text: str, beam: int, length_penalty: float, nbest: int
+) -> Translation:
+    return _translator.translate(text, beam_size=beam, length_penalty=length_penalty, nbest=nbest)
+
+
+@st.cache_data(max_entries=64, show_spinner="Reading the attention maps …")
+def _record(_translator: Translator, sha256: str, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
+    return _translator.inspect(text, target_ids=target_ids)
+
+
+def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time of change and size of every file that the engine reads."""
+    stats = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.suffix in {".safetensors", ".model"}]
+    stats.append(("config.json", (folder / "config.json").stat()))
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+
+
+def _card(name: str, folder: Path) -> Card:
+    """Read leniently: a damaged file is the loader's to report, with its own sentence."""
+    try:
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Card(name, folder)
+    if not isinstance(values, dict):
+        return Card(name, folder)
+    languages, model = _mapping(values.get("languages")), _mapping(values.get("model"))
+    examples = values.get("examples")
+    return Card(
+        name=name,
+        folder=folder,
+        source=str(languages.get("source", "source")),
+        target=str(languages.get("target", "target")),
+        examples=tuple(str(example) for example in examples) if isinstance(examples, list) else (),
+        encoder_layers=_count(model.get("encoder_layers"), 6),
+        decoder_layers=_count(model.get("decoder_layers"), 6),
+        heads=_count(model.get("heads"), 8),
+    )
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _count(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) and 1 <= value <= 1000 else otherwise

@@ -1,0 +1,68 @@
+"""The app's style sheet, made from the palette so that pictures and page always agree."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from transformer.plots.theme import MONO, Palette
+
+_RULES = """
+[class*="st-key-hidden"] { display: none; }
+.st-key-scroll_map { overflow-x: auto; }
+.stMainBlockContainer { padding-top: 2.4rem; padding-bottom: 3rem; max-width: 1280px; }
+.st-key-examples { margin-top: -0.7rem; row-gap: 0; column-gap: .9rem; }
+.st-key-examples button { padding: 0; min-height: 1.4rem; text-align: left; color: var(--muted); }
+.st-key-examples button p { font-size: .86rem; text-decoration: underline; text-underline-offset: 3px;
+  text-decoration-color: var(--line); }
+.st-key-examples button:hover { color: var(--text); }
+.direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
+.notice { border-left: 4px solid var(--muted); background: var(--surface); color: var(--text);
+  padding: .6rem .9rem; border-radius: 4px; overflow-wrap: anywhere; white-space: pre-line; }
+.notice-warning { border-color: var(--warning); }
+.notice-error { border-color: var(--bad); }
+.ribbon { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .8rem; min-height: 5.2rem;
+  display: grid; gap: .35rem; max-height: 13rem; overflow-y: auto; }
+.ribbon .row { display: grid; grid-template-columns: 7.4rem 1fr; align-items: baseline; }
+.tongue { color: var(--muted); font-weight: 600; font-size: .86rem; overflow-wrap: anywhere; }
+.chips { display: flex; flex-wrap: wrap; gap: .3rem; padding: 2px; min-width: 0; }
+.chip { font-family: var(--mono); font-size: .88rem; line-height: 1.5; padding: 0 .4rem; border-radius: 4px;
+  background: var(--surface); color: var(--text); cursor: default; white-space: pre; max-width: 100%;
+  overflow: hidden; text-overflow: ellipsis; flex: none; }
+.chip.shaded { background: color-mix(in srgb, var(--probability) calc(var(--share) * .55), var(--background)); }
+.chip.special { color: var(--muted); }
+.chip.shaded.special { color: var(--text); }
+.chip u { text-decoration: underline; text-decoration-color: var(--bad); text-decoration-thickness: 2px;
+  text-underline-offset: 3px; }
+.chip:focus-visible, .chip:focus { outline: 2px solid var(--text); outline-offset: 1px; }
+.chip small { display: block; font-size: .74rem; color: var(--text); text-align: center; }
+.sure .chip { padding: .2rem .5rem; font-size: 1rem; text-align: center; }
+.translation { font-size: 1.75rem; line-height: 1.3; font-weight: 600; overflow-wrap: anywhere; }
+.under { color: var(--muted); font-size: .92rem; }
+.kind { font-size: 1rem; }
+.kind i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .45rem; }
+.checks { display: flex; flex-wrap: wrap; gap: .15rem .9rem; font-size: .84rem; color: var(--muted); }
+.checks b { flex-basis: 100%; }
+.good { color: var(--good); }
+.bad { color: var(--bad); }
+.checks small { color: var(--muted); }
+.scroll { overflow-x: auto; }
+table.figures { border-collapse: collapse; font-size: .92rem; }
+table.figures caption { text-align: left; color: var(--muted); padding-bottom: .3rem; }
+table.figures th { text-align: left; font-weight: 600; color: var(--muted); }
+table.figures th, table.figures td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+table.figures .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+table.figures td { color: var(--text); }
+@media (max-width: 640px) {
+  .stMainBlockContainer { padding-top: 3.6rem; }
+  .ribbon .row { grid-template-columns: 1fr; }
+  .translation { font-size: 1.35rem; }
+}
+"""
+
+
+def style_sheet(colours: Palette) -> str:
+    """A ``<style>`` element with the palette as variables and the rules of every page."""
+    values = {key: value for key, value in dataclasses.asdict(colours).items() if key != "name"}
+    variables = "".join(f"--{key}:{value};" for key, value in values.items())
+    return f"<style>:root{{{variables}--mono:{MONO};}}{_RULES}</style>"
