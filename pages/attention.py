@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from transformer.analysis.maps import kind_view, resting_place, strongest_cells
+from transformer.analysis.maps import kind_view, strongest_cells
 from transformer.plots import labels
 from transformer.plots.heatmap import attention_map, least_width
 from transformer.plots.mosaic import mosaic
 from transformer.plots.theme import kind_colour
 from transformer.webapp import frame, markup
+from transformer.webapp.remarks import remark
 
 MEANINGS = {
     "encoder": "Encoder self-attention: each {source} piece gathers what it needs from the whole {source} input.",
@@ -68,16 +69,9 @@ with right, st.container(gap="xsmall"):
         alt=f"Small maps of all {maps.heads} heads of layer {view.layer}",
     )
     st.html(markup.checks_line(view.record.checks))
-    rest = resting_place(weights, maps.allowed)
-    if rest:
-        st.html(
-            markup.notice(
-                "info",
-                f"This head gives {labels.percent(rest.share)} of its attention to "
-                f"'{maps.columns.labels[rest.column]}'. Heads often rest like this on a piece that says little when "
-                "they find nothing to do.",
-            )
-        )
+    note = remark(maps, weights)
+    if note:
+        st.html(markup.notice("info", note))
 
 st.html(
     markup.table(

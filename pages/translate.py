@@ -38,7 +38,7 @@ chips = "".join(
 st.html(
     f'<div class="chips sure" dir="auto">{chips}</div>'
     '<div class="under">Under each piece: its probability, given the input and the pieces before it. '
-    "The darker, the surer. A leading · continues a word.</div>"
+    "The stronger the shade, the surer. A leading · continues a word.</div>"
 )
 
 st.subheader("What else did the search find?", anchor=False)

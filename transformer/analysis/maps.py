@@ -18,7 +18,17 @@ from transformer.errors import InputError, problem
 if TYPE_CHECKING:
     from transformer.text.tokenizer import Piece
 
-__all__ = ["KINDS", "Axis", "KindView", "Rest", "StrongCell", "kind_view", "resting_place", "strongest_cells"]
+__all__ = [
+    "KINDS",
+    "Axis",
+    "KindView",
+    "Rest",
+    "StrongCell",
+    "evenness",
+    "kind_view",
+    "resting_place",
+    "strongest_cells",
+]
 
 
 @dataclass(frozen=True)
@@ -136,6 +146,21 @@ def resting_place(
     mean = free.mean(axis=0)
     best = int(mean.argmax())
     return Rest(best, float(mean[best])) if mean[best] >= share else None
+
+
+def evenness(weights: NDArray[np.float32], allowed: NDArray[np.bool_] | None = None) -> float | None:
+    """How evenly a head spreads its attention: mean entropy of the rows [T, S] as a share of the largest possible.
+
+    1 means that every key gets the same, 0 that each row looks at one key only. Rows that may look at fewer than three
+    keys are left out; None if no row is left.
+    """
+    choices = np.full(len(weights), weights.shape[1]) if allowed is None else allowed.sum(axis=1)
+    rows = choices > 2
+    if not rows.any():
+        return None
+    free = weights[rows].astype(np.float64)
+    entropy = -(free * np.log(np.where(free > 0.0, free, 1.0))).sum(axis=1)
+    return float((entropy / np.log(choices[rows])).mean())
 
 
 def _axis(title: str, pieces: tuple[Piece, ...]) -> Axis:

@@ -48,13 +48,17 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         xgap=1 if cell >= 18 else 0,
         ygap=1 if cell >= 18 else 0,
         colorbar={
-            "title": {"text": "weight", "side": "right", "font": {"size": 12, "color": colours.muted}},
+            "title": {"text": "weight", "side": "top", "font": {"size": 12, "color": colours.muted}},
+            "orientation": "h",
             "tickvals": [0, 0.5, 1],
             "thickness": 8,
-            "len": 120,
+            "len": 160,
             "lenmode": "pixels",
-            "y": 1,
+            "x": 1,
+            "xanchor": "right",
+            "y": 0,
             "yanchor": "top",
+            "ypad": 12,
             "outlinewidth": 0,
             "tickfont": {"size": 11, "color": colours.muted},
         },
@@ -62,8 +66,8 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
     figure = go.Figure(trace)
     figure.update_layout(
         **theme.base_layout(colours),
-        height=top + rows * cell + 46,
-        margin={"l": left + 30, "r": 10, "t": top + 30, "b": 16},
+        height=top + rows * cell + 30 + 62,
+        margin={"l": left + 30, "r": 10 + _overhang(view.columns.labels[-1]), "t": top + 30, "b": 62},
     )
     if view.allowed is not None:
         figure.update_layout(plot_bgcolor=colours.masked)
@@ -76,6 +80,7 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         tickvals=list(range(columns)),
         ticktext=labels.tick_text(view.columns),
         tickangle=-90 if columns > 24 else -50,
+        ticklabeloverflow="allow",
         range=[-0.5, columns - 0.5],
     )
     figure.update_yaxes(
@@ -97,8 +102,8 @@ def masked_weights(view: KindView, layer: int, head: int) -> NDArray[np.float32]
 
 
 def numbers(weights: NDArray[np.float32]) -> NDArray[np.str_]:
-    """The weights as they stand in the cells: two decimals, nothing for what would round to 0.00."""
-    return np.array([[labels.weight(value) if value >= 0.005 else "" for value in row] for row in weights])
+    """The weights as they stand in the cells: two decimals (".62", "1.0"), nothing for what rounds to zero."""
+    return np.array([[labels.cell_weight(value) if value >= 0.005 else "" for value in row] for row in weights])
 
 
 def sentences(view: KindView) -> NDArray[np.str_]:
@@ -118,6 +123,11 @@ def cell_height(rows: int) -> int:
 def least_width(view: KindView) -> int:
     """The width in pixels under which the columns' labels would run into each other."""
     return 110 + 15 * len(view.columns.labels)
+
+
+def _overhang(label: str) -> int:
+    """Pixels by which a slanted last label reaches past its column."""
+    return min(5 * len(label), 90)
 
 
 def _label_space(texts: tuple[str, ...]) -> int:

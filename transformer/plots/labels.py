@@ -46,6 +46,12 @@ def weight(value: float) -> str:
     return f"{value:.2f}"
 
 
+def cell_weight(value: float) -> str:
+    """An attention weight for a small cell: two decimals without the leading zero, ".62"; "1.0" for one."""
+    shown = f"{value:.2f}"
+    return shown.removeprefix("0") if shown.startswith("0") else shown[:3]
+
+
 def file_stem(model: str, kind: str, layer: int, head: int) -> str:
     """Name of a saved picture, layer and head counted from 1: "en-de-cross-layer3-head2"."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-") or "model"

@@ -39,18 +39,19 @@ for (const view of Object.values(data)) {
   const bytes = Uint8Array.from(atob(view.weights), sign => sign.charCodeAt(0));
   view.values = new Float32Array(bytes.buffer);
 }
-function fill(select, count) {
-  const before = Math.min(Number(select.value) || 1, count);
+function fill(select, count, first) {
+  const before = Math.min(Number(select.value) || first, count);
   select.replaceChildren(...Array.from({length: count}, (_, i) => new Option(i + 1, i + 1)));
   select.value = before;
 }
 function draw() {
   const view = data[kind.value], [layers, heads, rows, columns] = view.shape;
-  fill(layer, layers); fill(head, heads);
+  fill(layer, layers, layers); fill(head, heads, 1);
   const start = ((layer.value - 1) * heads + (head.value - 1)) * rows * columns;
   const z = Array.from({length: rows}, (_, r) =>
     Array.from(view.values.subarray(start + r * columns, start + (r + 1) * columns), w => Number.isNaN(w) ? null : w));
-  const text = view.numbers ? z.map(row => row.map(w => w >= 0.005 ? w.toFixed(2) : "")) : undefined;
+  const number = w => w >= 0.995 ? "1.0" : w >= 0.005 ? w.toFixed(2).slice(1) : "";
+  const text = view.numbers ? z.map(row => row.map(number)) : undefined;
   const trace = {...view.figure.data[0], z, text};
   byId("map").style.minWidth = view.width + "px";
   byId("title").textContent = `${kind.value} attention · layer ${layer.value} · head ${head.value}`;

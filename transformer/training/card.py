@@ -8,6 +8,11 @@ from typing import Any
 from transformer.config import ModelConfig
 
 
+def _cell(text: str) -> str:
+    """Text within a cell: a bar would end it, even in code."""
+    return text.replace("|", "\\|")
+
+
 def model_card(
     name: str,
     config: ModelConfig,
@@ -28,7 +33,8 @@ def model_card(
     section = recipe["data"]
     settings = recipe["training"]
     rows = "\n".join(
-        f"| {score['part']} | {score['name']} | {score['value']} | {score['sentences']:,} | `{score['signature']}` |"
+        f"| {score['part']} | {score['name']} | {score['value']} | {score['sentences']:,} "
+        f"| `{_cell(score['signature'])}` |"
         for score in scores
     )
     peak = settings["learning_rate"] or "the paper's"

@@ -58,18 +58,37 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Scor
 
 
 def moses_tokenised(lines: Sequence[str], language: str) -> list[str]:
-    """Lower-cased, punctuation-normalised, Moses-tokenised text, the form of Multi30k's ``.lc.norm.tok`` files."""
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    """Lower-cased, punctuation-normalised, Moses-tokenised text, the form of Multi30k's ``.lc.norm.tok`` files.
 
+    Those files hold escaped quotes (``&quot;``, ``&apos;``), so they are escaped here too: of the published lines this
+    gives all 2,461 German ones and 2,460 of 2,461 French ones.
+
+    Raises:
+        DataError: a language that the tokeniser has no rules for.
+    """
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    known = sorted({*NonbreakingPrefixes().available_langs.values(), "ja", "ko"})
+    if language not in known:
+        raise DataError(problem("--tokenized", f"must be one of {', '.join(known)}", language, "choose one of them"))
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
-    return [
-        str(tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)) for line in lines
-    ]
+    return [str(tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=True)) for line in lines]
 
 
 @torch.inference_mode()
 def dev_loss(model: Transformer, examples: Sequence[Example], batch_tokens: int) -> float:
-    """Mean negative log-likelihood per target piece, in nats, without smoothing or dropout; exp of it is perplexity."""
+    """Mean negative log-likelihood per target piece, in nats, without smoothing or dropout; exp of it is perplexity.
+
+    Examples with a side longer than the model's positions are left out.
+
+    Raises:
+        DataError: no example is left.
+    """
+    longest = model.config.max_length
+    examples = [(s, t) for s, t in examples if len(s) <= longest and len(t) + 1 <= longest]
+    if not examples:
+        raise DataError(problem("dev set", f"must hold pairs of at most {longest} pieces", 0, "give another one"))
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
@@ -82,15 +101,19 @@ def dev_loss(model: Transformer, examples: Sequence[Example], batch_tokens: int)
         total += float(likelihood)
         count += batch.target_tokens
     model.train(was_training)
-    return total / max(count, 1)
+    return total / count
+
+
+def cut(pieces: list[int], longest: int) -> list[int]:
+    """The first ``longest`` pieces of a source, the last of them ``<EOS>`` as before."""
+    return pieces if len(pieces) <= longest else [*pieces[: longest - 1], pieces[-1]]
 
 
 def translate_pairs(
     model: Transformer, tokenizer: Tokenizer, pairs: Sequence[Pair], options: SearchOptions
 ) -> list[str]:
     """The model's translations of the sources, by the product's own decoder."""
-    longest = model.config.max_length
-    sources = [tokenizer.encode(pair.source)[:longest] for pair in pairs]
+    sources = [cut(tokenizer.encode(pair.source), model.config.max_length) for pair in pairs]
     return [tokenizer.decode(found[0].tokens) for found in translate_ids(model, sources, options)]
 
 
@@ -137,6 +160,8 @@ def evaluate_files(
         )
     if not lines:
         raise DataError(problem("--source", "must hold sentences", str(source), "give another file"))
+    if tokenized is not None:
+        moses_tokenised([], tokenized)  # a wrong code is refused before the work
     started = time.perf_counter()
     # An empty line has an empty translation; the model is not asked.
     asked = [index for index, line in enumerate(lines) if line.strip()]
@@ -168,5 +193,5 @@ def evaluate_files(
         "chrf_signature": characters.signature,
         "exact_match": round(exact_match(outputs, references).value, 2),
         "seconds": round(seconds, 2),
-        "tokens_per_second": round(tokens / seconds, 1),
+        "tokens_per_second": round(tokens / max(seconds, 1e-9), 1),
     }

@@ -8,12 +8,16 @@ from typing import Any
 
 from transformer.files import write_atomically
 
+HISTORY = "history.jsonl"
+
 
 class History:
     """``history.jsonl`` of a run.
 
-    Lines of kind "train" hold step, epoch, loss (smoothed, nats per piece), nll, lr, gradient_norm, tokens_per_second
-    and seconds since the start; lines of kind "dev" hold step, epoch, dev_loss, and dev_bleu with its signature.
+    Lines of kind "train" hold step, epoch, loss (smoothed, nats per piece) and nll, both means since the line before,
+    lr, gradient_norm, tokens_per_second, and seconds of training so far. Lines of kind "dev" hold step, epoch,
+    dev_loss, dev_bleu with its signature, dev_exact, best (whether none before was as good), a sample translation, and
+    seconds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,14 +34,21 @@ class History:
         if not self.path.is_file():
             return []
         found = []
-        for line in self.path.read_text(encoding="utf-8").split("\n"):
+        for line in self.path.read_bytes().split(b"\n"):
             try:
-                found.append(json.loads(line))
-            except ValueError:
+                values = json.loads(line)
+            except ValueError:  # not UTF-8 counts too: a cut can fall within a letter
                 continue
+            if isinstance(values, dict):
+                found.append(values)
         return found
 
-    def cut_after(self, step: int) -> None:
-        """Forget what lies after a step, when a run resumes from a state saved there."""
-        kept = [line for line in self.lines() if line["step"] <= step]
+    def cut_after(self, step: int, epoch: int) -> None:
+        """Forget what lies after a state, when a run resumes from it: later steps, and dev lines of later epochs.
+
+        A state can be saved after the last step of an epoch whose dev evaluation is still to come.
+        """
+        kept = [
+            line for line in self.lines() if line["step"] <= step and (line["kind"] != "dev" or line["epoch"] <= epoch)
+        ]
         write_atomically(self.path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from transformer.text.corpus import Pair
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.averaging import save_weights
 from transformer.training.evaluate import bleu, dev_loss, exact_match, translate_pairs
-from transformer.training.history import History
+from transformer.training.history import HISTORY, History
 from transformer.training.loss import smoothed_cross_entropy
 from transformer.training.precision import choose_device, use_bfloat16
 from transformer.training.recipe import Recipe
@@ -48,6 +49,8 @@ class Progress:
     """Epochs whose weights are kept, oldest first."""
     without_gain: int = 0
     finished: bool = False
+    window: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0, 0.0])
+    """Since the last "train" line of the history: loss, negative log-likelihood, target pieces, seconds, all summed."""
 
 
 class Trainer:
@@ -72,7 +75,7 @@ class Trainer:
         self.dev_examples = [(tokenizer.encode(p.source), tokenizer.encode_target(p.target)) for p in self.dev]
         self.folder = folder / "training"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.history = History(folder / "history.jsonl")
+        self.history = History(folder / HISTORY)
         self.progress = Progress()
         self.bfloat16 = use_bfloat16(self.settings.precision, self.device)
         self.peak = self.settings.learning_rate or paper_peak(model.config.d_model, self.settings.warmup_steps)
@@ -94,6 +97,7 @@ class Trainer:
                 self._evaluate()
             progress.finished = progress.finished or progress.epoch >= settings.epochs
             self.save()
+            self._drop_weights()
         return progress
 
     def step(self, batch: Batch) -> tuple[float, float, float]:
@@ -122,10 +126,11 @@ class Trainer:
         if not torch.isfinite(norm) or not torch.isfinite(loss):
             raise TrainingError(
                 problem(
-                    f"loss at step {progress.step + 1}",
+                    f"{'gradient norm' if torch.isfinite(loss) else 'loss'} at step {progress.step + 1} "
+                    f"(epoch {progress.epoch + 1}, batch {progress.batch + 1})",
                     "must stay finite",
-                    float(loss),
-                    "lower training.learning_rate or raise training.warmup_steps, and resume from the last state",
+                    float((norm if torch.isfinite(loss) else loss).detach()),
+                    "start anew with a lower training.learning_rate or more training.warmup_steps",
                 )
             )
         self.optimizer.step()
@@ -135,6 +140,7 @@ class Trainer:
 
     def _epoch(self) -> None:
         settings, progress = self.settings, self.progress
+        shown = sys.stderr.isatty()
         batches = make_batches(self.examples, settings.batch_tokens, settings.seed, progress.epoch)
         self.model.train()
         bar = tqdm(
@@ -142,43 +148,49 @@ class Trainer:
             initial=progress.batch,
             desc=f"epoch {progress.epoch + 1}/{settings.epochs}",
             unit="batch",
-            mininterval=0.5,
+            mininterval=0.5 if shown else 30.0,  # a log file needs no animation
+            maxinterval=10.0 if shown else 60.0,
             leave=False,
             dynamic_ncols=True,
         )
-        sums, tokens, since = [0.0, 0.0], 0, time.monotonic()
         with bar:
             for indices in batches[progress.batch :]:
                 started = time.monotonic()
                 batch = collate(self.examples, indices).to(self.device)
                 loss, likelihood, norm = self.step(batch)
-                sums[0] += loss * batch.target_tokens
-                sums[1] += likelihood * batch.target_tokens
-                tokens += batch.target_tokens
+                seconds = time.monotonic() - started
+                pieces = batch.target_tokens
+                for index, value in enumerate((loss * pieces, likelihood * pieces, pieces, seconds)):
+                    progress.window[index] += value
                 progress.batch += 1
-                progress.seconds += time.monotonic() - started
+                progress.seconds += seconds
                 bar.update()
-                if progress.step % settings.log_every == 0:
-                    speed = tokens / (time.monotonic() - since)
-                    self.history.append(
-                        kind="train",
-                        step=progress.step,
-                        epoch=progress.epoch + 1,
-                        loss=sums[0] / tokens,
-                        nll=sums[1] / tokens,
-                        lr=self.optimizer.param_groups[0]["lr"],
-                        gradient_norm=norm,
-                        tokens_per_second=round(speed),
-                        seconds=round(progress.seconds, 1),
-                    )
-                    bar.set_postfix_str(
-                        f"loss {sums[0] / tokens:.3f}, {speed:,.0f} tokens/s, {self._left(bar)} left in all"
-                    )
-                    sums, tokens, since = [0.0, 0.0], 0, time.monotonic()
+                if progress.step % settings.log_every == 0 or progress.batch == len(batches):
+                    line = self._log(norm)
+                    bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
                 if time.monotonic() - self._saved_at > settings.save_minutes * 60:
                     self.save()
         progress.epoch += 1
         progress.batch = 0
+
+    def _log(self, norm: float) -> str:
+        """Write the means of the window to the history, begin a new window, and say them in short."""
+        progress = self.progress
+        loss, likelihood, pieces, seconds = progress.window
+        progress.window = [0.0, 0.0, 0.0, 0.0]
+        speed = pieces / max(seconds, 1e-9)
+        self.history.append(
+            kind="train",
+            step=progress.step,
+            epoch=progress.epoch + 1,
+            loss=loss / pieces,
+            nll=likelihood / pieces,
+            lr=self.optimizer.param_groups[0]["lr"],
+            gradient_norm=norm,
+            tokens_per_second=round(speed),
+            seconds=round(progress.seconds, 1),
+        )
+        return f"loss {loss / pieces:.3f}, {speed:,.0f} tokens/s"
 
     def _left(self, bar: Any) -> str:
         rate = bar.format_dict["rate"] or 0.0
@@ -196,7 +208,7 @@ class Trainer:
         score, exact = bleu(outputs, [references]), exact_match(outputs, references)
         progress.seconds += time.monotonic() - started
         figure = {"bleu": score.value, "exact": exact.value, "loss": -loss}[settings.select]
-        better = figure > progress.best
+        better = figure > progress.best or not progress.best_epoch
         self.history.append(
             kind="dev",
             step=progress.step,
@@ -212,7 +224,7 @@ class Trainer:
         tqdm.write(
             f"epoch {progress.epoch}: dev loss {loss:.3f}, BLEU {score.value:.2f}, exact {exact.value:.1f} %"
             f"{', best so far' if better else ''}",
-            file=_standard_error(),
+            file=sys.stderr,
         )
         if better:
             progress.best, progress.best_epoch, progress.without_gain = figure, progress.epoch, 0
@@ -221,12 +233,15 @@ class Trainer:
         save_weights(self.model, self.weights_of(progress.epoch))
         progress.evaluated.append(progress.epoch)
         keep = {*progress.evaluated[-settings.average :], progress.best_epoch}
-        for epoch in progress.evaluated:
-            if epoch not in keep:
-                self.weights_of(epoch).unlink(missing_ok=True)
         progress.evaluated = [epoch for epoch in progress.evaluated if epoch in keep]
-        reached = settings.stop_at and settings.select != "loss" and figure >= settings.stop_at
-        progress.finished = bool(reached or (settings.patience and progress.without_gain >= settings.patience))
+        progress.finished = self._stopped()
+
+    def _drop_weights(self) -> None:
+        """Remove weights that the saved state no longer names; never before that state is on the disk."""
+        named = {self.weights_of(epoch) for epoch in self.progress.evaluated}
+        for path in self.folder.glob("epoch-*.safetensors"):
+            if path not in named:
+                path.unlink(missing_ok=True)
 
     def weights_of(self, epoch: int) -> Path:
         """Where the weights of an evaluated epoch are."""
@@ -263,32 +278,16 @@ class Trainer:
             ) from error
         self._saved_at = time.monotonic()
 
-    def resume(self) -> None:
-        """Go back to the saved state.
+    def resume(self, content: dict[str, Any]) -> None:
+        """Go back to a saved state, as ``read_state`` gives it.
 
         Raises:
-            TrainingError: no state, a damaged one, or one of another recipe or tokenizer.
+            TrainingError: the state was made with another tokenizer.
         """
-        path = self.folder / STATE
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        except FileNotFoundError as error:
+        if content["tokenizer"] != self.tokenizer.fingerprint:
             raise TrainingError(
-                problem("--resume", "needs a saved state", str(path), "start without --resume")
-            ) from error
-        except Exception as error:  # torch.load raises many kinds for a damaged file
-            raise TrainingError(
-                problem("saved state", "must be whole", str(path), "delete it and start without --resume")
-            ) from error
-        differences = _differences(content["recipe"], self.recipe.to_dict())
-        if differences or content["tokenizer"] != self.tokenizer.fingerprint:
-            raise TrainingError(
-                problem(
-                    "--resume",
-                    "must continue the same recipe and tokenizer",
-                    ", ".join(differences) or "another tokenizer",
-                    "use the recipe of the run, or another --out",
-                )
+                "--resume must continue with the tokenizer of the run, but tokenizer.model is another one: restore it, "
+                "or name another --out."
             )
         self.progress = Progress(**content["progress"])
         with torch.no_grad():
@@ -298,7 +297,7 @@ class Trainer:
         torch.set_rng_state(content["random"])
         if content["cuda_random"]:
             torch.cuda.set_rng_state_all(content["cuda_random"])
-        self.history.cut_after(self.progress.step)
+        self.history.cut_after(self.progress.step, self.progress.epoch)
         if self.progress.epoch < self.settings.epochs and not self._stopped():
             self.progress.finished = False  # the recipe may ask for more epochs than before
 
@@ -308,22 +307,46 @@ class Trainer:
         return bool(reached or (settings.patience and progress.without_gain >= settings.patience))
 
 
+def read_state(folder: Path, recipe: Recipe) -> dict[str, Any]:
+    """The saved state of the run in a folder, for ``Trainer.resume``.
+
+    Raises:
+        TrainingError: no state, a damaged one, or one of another recipe; the message names what differs.
+    """
+    path = folder / "training" / STATE
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        old = content["recipe"]
+    except FileNotFoundError as error:
+        raise TrainingError(problem("--resume", "needs a saved state", str(path), "start without --resume")) from error
+    except Exception as error:  # torch.load raises many kinds for a damaged file
+        raise TrainingError(
+            problem("saved state", "must be whole", str(path), "delete it and start without --resume")
+        ) from error
+    if differences := _differences(old, recipe.to_dict()):
+        raise TrainingError(
+            f"--resume must continue the recipe of the run, but these values differ: {', '.join(differences)}: "
+            "take them back, or name another --out."
+        )
+    return content
+
+
 _FREE = {"epochs", "stop_at", "patience", "average", "save_minutes", "log_every", "threads", "device"}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Values that a resumed run may not change, as "section.key: old -> new"."""
+    """Values that a resumed run may not change, as "section.key was old, is new".
+
+    A key that an older version did not know had what is now its default.
+    """
+    defaults = Recipe().to_dict()
     found = []
     for section in ("data", "tokenizer", "model", "training"):
         for key in sorted({*old[section], *new[section]}):
             if section == "training" and key in _FREE:
                 continue
-            if old[section].get(key) != new[section].get(key):
-                found.append(f"{section}.{key}: {old[section].get(key)!r} -> {new[section].get(key)!r}")
+            default = defaults[section].get(key)
+            was, now = old[section].get(key, default), new[section].get(key, default)
+            if was != now:
+                found.append(f"{section}.{key} was {was!r}, is {now!r}")
     return found
-
-
-def _standard_error() -> Any:
-    import sys
-
-    return sys.stderr

@@ -32,6 +32,8 @@ def smoothed_cross_entropy(
         (loss, negative log-likelihood), both float32 scalars summed over rows; only the loss has a gradient. The second
         is what perplexity is computed from.
     """
+    if not torch.is_grad_enabled():
+        hidden, weight = hidden.detach(), weight.detach()  # or the gradients would be computed and thrown away
     apply: Callable[..., tuple[Tensor, Tensor]] = _ChunkedCrossEntropy.apply
     return apply(hidden, weight, labels, smoothing, chunk, precise)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,10 +82,20 @@ def _own(data: DataSection) -> tuple[list[Pair], list[Pair], list[Pair]]:
     pairs = read_tsv(data.tsv) if data.tsv else read_parallel(data.source, data.target)
     if data.dev_source:
         return pairs, read_parallel(data.dev_source, data.dev_target), []
-    split = split_by_source(pairs)
-    dev = [pair for pair in _distinct_sources(split.dev) if pair.source.strip() and pair.target.strip()]
+    pairs = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
+    train, dev, test = split_by_source(pairs)
+    if not dev:  # of a small corpus, 1 % chosen by hash may be nothing
+        train, dev = _hold_out(train)
     # The test part of the common split stays unseen too, so that a later evaluation is honest.
-    return split.train, dev, _distinct_sources(split.test)
+    return train, _distinct_sources(dev), _distinct_sources(test)
+
+
+def _hold_out(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """All pairs of one source sentence in twenty, at least of one, apart from the rest; the hash decides which."""
+    ranked = sorted({pair.source.strip() for pair in pairs}, key=lambda text: hashlib.sha256(text.encode()).digest())
+    chosen = set(ranked[: max(1, len(ranked) // 20)])
+    dev = [pair for pair in pairs if pair.source.strip() in chosen]
+    return [pair for pair in pairs if pair.source.strip() not in chosen], dev
 
 
 def _distinct_sources(pairs: Sequence[Pair]) -> list[Pair]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import torch
 
+_BFLOAT16 = ("avx512_bf16", "amx_bf16")
+"""Names that ``torch.cpu.get_capabilities`` has for it. It knows some for ARM too; whether they pay is not measured."""
+
 
 def native_bfloat16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 in hardware; elsewhere it would be emulated and slower than float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return bool(torch.cpu._is_avx512_bf16_supported())
+    try:
+        capabilities = torch.cpu.get_capabilities()
+    except (AttributeError, RuntimeError):  # a PyTorch that cannot tell: float32 is right everywhere
+        return False
+    return device.type == "cpu" and any(capabilities.get(name) is True for name in _BFLOAT16)
 
 
 def use_bfloat16(precision: str, device: torch.device) -> bool:

@@ -32,7 +32,8 @@ class DataSection:
     tsv: str = ""
     """Instead of ``source`` and ``target``: one file, source and target in its first two tab-separated columns."""
     dev_source: str = ""
-    """Own dev set. Without one, about 1 % of the pairs are held out, chosen by the source sentence."""
+    """Own dev set. Without one, about 1 % of the pairs are held out, chosen by the source sentence (5 %, at least one
+    sentence, of a corpus so small that this would be none)."""
     dev_target: str = ""
     source_code: str = "en"
     target_code: str = "de"
@@ -144,6 +145,13 @@ SECTIONS: dict[str, type] = {
     "training": TrainingSection,
     "checkpoint": CheckpointSection,
 }
+_KINDS: dict[type, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "a list of texts",
+}
 _MODEL_KEYS = {f.name for f in dataclasses.fields(ModelConfig)} - {"vocab_size"} | {"preset"}
 
 
@@ -215,7 +223,9 @@ def _section(name: str, content: Mapping[str, Any]) -> Any:
             value = tuple(value)
         expected = tuple if typing.get_origin(wanted) is tuple else wanted
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            raise ConfigError(problem(f"{name}.{key}", f"must be of type {expected.__name__}", value, "correct it"))
+            raise ConfigError(problem(f"{name}.{key}", f"must be {_KINDS[expected]}", value, "correct it"))
+        if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
+            raise ConfigError(problem(f"{name}.{key}", "must be a list of texts", list(value), "put them in quotes"))
         values[key] = value
     return kind(**values)
 
@@ -244,32 +254,39 @@ def _unknown(kind: str, found: str, known: Sequence[str]) -> str:
 def _check(recipe: Recipe) -> None:
     training, data = recipe.training, recipe.data
     for name, low in (
-        ("epochs", 1),
-        ("batch_tokens", 1),
-        ("warmup_steps", 1),
-        ("average", 1),
-        ("evaluate_every", 1),
-        ("log_every", 1),
-        ("patience", 0),
-        ("dev_sentences", 0),
-        ("threads", 0),
+        ("training.seed", 0),
+        ("training.epochs", 1),
+        ("training.batch_tokens", 1),
+        ("training.warmup_steps", 1),
+        ("training.average", 1),
+        ("training.evaluate_every", 1),
+        ("training.log_every", 1),
+        ("training.patience", 0),
+        ("training.dev_sentences", 0),
+        ("training.threads", 0),
+        ("training.save_minutes", 0),
+        ("training.clip_norm", 0),
+        ("data.max_pieces", 3),
+        ("data.max_ratio", 1),
+        ("data.generated_pairs", 1),
+        ("data.generated_length", 1),
+        ("tokenizer.vocab_size", 5),
     ):
-        if getattr(training, name) < low:
-            raise ConfigError(
-                problem(f"training.{name}", f"must be at least {low}", getattr(training, name), "correct it")
-            )
-    for name, low_, high in (
+        section, _, key = name.partition(".")
+        value = getattr(getattr(recipe, section), key)
+        if not value >= low:  # so written, it refuses nan too
+            raise ConfigError(problem(name, f"must be at least {low}", value, "correct it"))
+    for name, lowest, highest in (
         ("learning_rate", 0.0, 1.0),
         ("label_smoothing", 0.0, 0.99),
         ("beta1", 0.0, 0.9999),
         ("beta2", 0.0, 0.99999),
-        ("clip_norm", 0.0, float("inf")),
+        ("epsilon", 0.0, 1.0),
         ("stop_at", 0.0, 100.0),
     ):
-        if not low_ <= getattr(training, name) <= high:
-            raise ConfigError(
-                problem(f"training.{name}", f"must be from {low_} to {high}", getattr(training, name), "correct it")
-            )
+        value = getattr(training, name)
+        if not lowest <= value <= highest:
+            raise ConfigError(problem(f"training.{name}", f"must be from {lowest} to {highest}", value, "correct it"))
     for name, value, allowed in (
         ("training.precision", training.precision, ("auto", "float32", "bfloat16")),
         ("training.device", training.device, ("auto", "cpu", "cuda")),
@@ -279,30 +296,26 @@ def _check(recipe: Recipe) -> None:
     ):
         if value not in allowed:
             raise ConfigError(problem(name, f"must be one of {', '.join(allowed)}", value, "choose one of them"))
-    files = bool(data.source or data.target or data.tsv)
-    if bool(data.dataset) == files:
+    _check_data(data)
+    if training.stop_at and training.select == "loss":
         raise ConfigError(
-            problem(
-                "[data]",
-                "must name either dataset, or source and target, or tsv",
-                {
-                    k: v
-                    for k, v in dataclasses.asdict(data).items()
-                    if k in ("dataset", "source", "target", "tsv") and v
-                },
-                "give exactly one of them",
-            )
+            problem("training.stop_at", "must be 0 with select = loss", training.stop_at, "use training.patience")
         )
-    if files and not data.tsv and not (data.source and data.target):
-        raise ConfigError(
-            problem("[data]", "must name both source and target", data.source or data.target, "add the other")
-        )
-    if bool(data.dev_source) != bool(data.dev_target):
-        raise ConfigError(
-            problem(
-                "[data]",
-                "must name both dev_source and dev_target",
-                data.dev_source or data.dev_target,
-                "add the other",
-            )
-        )
+    config = recipe.model_config(recipe.tokenizer.vocab_size)
+    if data.max_pieces > config.max_length:
+        rule = f"must be at most model.max_length = {config.max_length}"
+        raise ConfigError(problem("data.max_pieces", rule, data.max_pieces, "lower it, or raise model.max_length"))
+
+
+def _check_data(data: DataSection) -> None:
+    given = {key: getattr(data, key) for key in ("dataset", "source", "target", "tsv") if getattr(data, key)}
+    if [bool(data.dataset), bool(data.source or data.target), bool(data.tsv)].count(True) != 1:
+        rule = "must name either dataset, or source and target, or tsv"
+        raise ConfigError(problem("[data]", rule, given, "give exactly one of them"))
+    for one, other in (("source", "target"), ("dev_source", "dev_target")):
+        if bool(getattr(data, one)) != bool(getattr(data, other)):
+            named = getattr(data, one) or getattr(data, other)
+            raise ConfigError(problem("[data]", f"must name both {one} and {other}", named, "add the other"))
+    if data.dev_source and data.dataset:
+        rule = "must be left out with dataset, which has a dev set"
+        raise ConfigError(problem("data.dev_source", rule, data.dev_source, "remove it"))

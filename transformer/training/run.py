@@ -10,18 +10,19 @@ from pathlib import Path
 
 import torch
 
-from transformer.checkpoint import TOKENIZER, save_checkpoint
+from transformer.checkpoint import CONFIG, PRECISIONS, TOKENIZER, save_checkpoint
 from transformer.decoding.options import SearchOptions
-from transformer.errors import TrainingError, problem
+from transformer.errors import DataError, TrainingError, problem
 from transformer.files import write_atomically
 from transformer.nn.model import Transformer
 from transformer.text.tokenizer import Tokenizer, train_tokenizer
 from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
-from transformer.training.evaluate import bleu, exact_match, translate_pairs
-from transformer.training.loop import STATE, Progress, Trainer
+from transformer.training.history import HISTORY
+from transformer.training.loop import STATE, Progress, Trainer, read_state
 from transformer.training.material import Material, load_material, to_examples
-from transformer.training.recipe import GENERATED, Recipe, load_recipe, save_recipe
+from transformer.training.recipe import Recipe, load_recipe, save_recipe
+from transformer.training.scores import score_all, test_sets
 
 
 def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool, data_dir: Path | None) -> int:
@@ -38,13 +39,8 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         TransformerError: whatever a user can put right.
     """
     chosen = load_recipe(recipe, overrides)
-    state = out / "training" / STATE
-    if state.is_file() and not resume:
-        raise TrainingError(
-            problem(
-                "--out", "must not hold another run", str(out), "add --resume to go on with it, or name a new folder"
-            )
-        )
+    _refuse_taken(out, resume)
+    state = read_state(out, chosen) if resume else None
     if chosen.training.threads:
         torch.set_num_threads(chosen.training.threads)
     try:
@@ -53,12 +49,21 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         raise TrainingError(
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
-    material = load_material(chosen.data, data_dir or Path("data"), _tell)
+    folder = data_dir or Path("data")
+    material = load_material(chosen.data, folder, _tell)
     _tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
+    if state is None:
+        (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
     tokenizer = _tokenizer(chosen, material, out, resume)
     examples, too_long = to_examples(material.train, tokenizer, chosen.data.max_pieces)
     if too_long:
         _tell(f"Left out {too_long:,} pairs with more than {chosen.data.max_pieces} pieces on a side.")
+    if not examples:
+        raise DataError(
+            problem(
+                "data.max_pieces", "must let some pairs through", chosen.data.max_pieces, "raise it, or check the files"
+            )
+        )
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     parameters = sum(p.numel() for p in model.parameters())
@@ -68,8 +73,8 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         f"{'bfloat16 autocast' if trainer.bfloat16 else 'float32'} on {trainer.device}, "
         f"{torch.get_num_threads()} threads."
     )
-    if resume:
-        trainer.resume()
+    if state is not None:
+        trainer.resume(state)
         _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
     save_recipe(chosen, out / "training" / "recipe.json")
     try:
@@ -77,37 +82,26 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
     except KeyboardInterrupt:
         _tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
         raise
-    finish(chosen, trainer, material, progress, out)
+    finish(chosen, trainer, material, progress, out, folder)
     return 0
 
 
-def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progress, out: Path) -> None:
+def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progress, out: Path, data_dir: Path) -> None:
     """Average, score on dev and test with the final weights as they are stored, and write the checkpoint."""
     load_weights(trainer.model, mean_of(trainer.final_weights()))
     if recipe.checkpoint.dtype != "float32":  # what is scored is what is stored
-        dtype = torch.float16 if recipe.checkpoint.dtype == "float16" else torch.bfloat16
         with torch.no_grad():
             for parameter in trainer.model.parameters():
-                parameter.copy_(parameter.to(dtype))
-    scores = []
-    for part, pairs in (("dev", trainer.dev), ("test", material.test)):
-        if not pairs:
-            continue
-        references = [pair.target for pair in pairs]
-        beam = SearchOptions(beam_size=5)
-        outputs = translate_pairs(trainer.model, trainer.tokenizer, pairs, beam)
-        for score in (bleu(outputs, [references]), exact_match(outputs, references)):
-            if score.name == "BLEU" or recipe.data.dataset == GENERATED:
-                scores.append(
-                    {
-                        "part": part,
-                        "name": score.name,
-                        "value": round(score.value, 2),
-                        "signature": f"{score.signature}|beam:{beam.beam_size}|alpha:{beam.length_penalty}",
-                        "sentences": len(pairs),
-                    }
-                )
-                _tell(f"{part}: {score.name} {score.value:.2f} ({scores[-1]['signature']})")
+                parameter.copy_(parameter.to(PRECISIONS[recipe.checkpoint.dtype]))
+    scores = score_all(
+        trainer.model,
+        trainer.tokenizer,
+        test_sets(recipe.data, Material(material.train, trainer.dev, material.test, material.report), data_dir),
+        recipe.data,
+        SearchOptions(beam_size=5),
+    )
+    for score in scores:
+        _tell(f"{score['part']}: {score['name']} {score['value']:.2f} ({score['signature']})")
     training = {
         "recipe": recipe.to_dict(),
         "epochs": progress.epoch,
@@ -143,8 +137,23 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         dtype=recipe.checkpoint.dtype,
         default=recipe.checkpoint.default,
     )
-    write_atomically(out / "README.md", model_card(out.name, trainer.model.config, training, data, scores).encode())
+    write_atomically(
+        out / "README.md", model_card(out.resolve().name, trainer.model.config, training, data, scores).encode()
+    )
     _tell(f"Checkpoint written to {out}.")
+
+
+def _refuse_taken(out: Path, resume: bool) -> None:
+    if resume:
+        return
+    if (out / "training" / STATE).is_file():
+        raise TrainingError(
+            problem(
+                "--out", "must not hold another run", str(out), "add --resume to go on with it, or name a new folder"
+            )
+        )
+    if (out / CONFIG).is_file():
+        raise TrainingError(problem("--out", "must not hold a checkpoint", str(out), "name a new folder"))
 
 
 def _tokenizer(recipe: Recipe, material: Material, out: Path, resume: bool) -> Tokenizer:

@@ -110,7 +110,13 @@ def run() -> None:
     colours = theme.palette(st.context.theme.type)
     st.html(style_sheet(colours))
     spec = _spec(page.title)
+    waiting = st.empty()
+    if not resources.warm():
+        waiting.html(
+            markup.notice("info", "The app is starting. The first visit loads PyTorch; it takes a few seconds.")
+        )
     cards = resources.cards()
+    waiting.empty()
     if not cards:
         _stop_without_models()
     notes = controls.refused(st.query_params.to_dict(), controls.allowed_values(cards, st.query_params.to_dict()))

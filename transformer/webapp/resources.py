@@ -8,6 +8,7 @@ part of a key, and stand beside the hash that is.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,6 +55,11 @@ class Search:
     beam: int
     length_penalty: float
     nbest: int
+
+
+def warm() -> bool:
+    """Whether PyTorch has been loaded; the first visit to a server waits for it."""
+    return "torch" in sys.modules
 
 
 def cards() -> dict[str, Card]:

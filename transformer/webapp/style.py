@@ -9,12 +9,21 @@ from transformer.plots.theme import MONO, Palette
 _RULES = """
 [class*="st-key-hidden"] { display: none; }
 .st-key-scroll_map { overflow-x: auto; }
-.stMainBlockContainer { padding-top: 2.4rem; padding-bottom: 3rem; max-width: 1280px; }
-.st-key-examples { margin-top: -0.7rem; row-gap: 0; column-gap: .9rem; }
+.stMainBlockContainer { padding: 2.4rem 2.5rem 3rem; max-width: 1360px; }
+.st-key-examples { margin-top: -0.7rem; column-gap: 1.1rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin;
+  mask-image: linear-gradient(to right, black calc(100% - 2.5rem), transparent); padding-right: 2.5rem; }
+.st-key-examples > * { flex: none; }
 .st-key-examples button { padding: 0; min-height: 1.4rem; text-align: left; color: var(--muted); }
 .st-key-examples button p { font-size: .86rem; text-decoration: underline; text-underline-offset: 3px;
   text-decoration-color: var(--line); }
 .st-key-examples button:hover { color: var(--text); }
+.st-key-pickers [data-testid="stRadioGroup"] { gap: 0; padding: 0; min-height: 0; width: fit-content;
+  border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
+.st-key-pickers [data-testid="stRadioOption"] { padding: .35rem .85rem; margin: 0; cursor: pointer; }
+.st-key-pickers [data-testid="stRadioOption"] > div > div:first-child:not([data-testid]) { display: none; }
+.st-key-pickers [data-testid="stRadioOption"]:has(input:checked) { background: var(--text); }
+.st-key-pickers [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
+.st-key-pickers [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
 .direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
 .notice { border-left: 4px solid var(--muted); background: var(--surface); color: var(--text);
   padding: .6rem .9rem; border-radius: 4px; overflow-wrap: anywhere; white-space: pre-line; }
@@ -54,7 +63,7 @@ table.figures th, table.figures td { padding: .25rem .9rem .25rem 0; border-bott
 table.figures .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.figures td { color: var(--text); }
 @media (max-width: 640px) {
-  .stMainBlockContainer { padding-top: 3.6rem; }
+  .stMainBlockContainer { padding: 3.6rem 1rem 2rem; }
   .ribbon .row { grid-template-columns: 1fr; }
   .translation { font-size: 1.35rem; }
 }

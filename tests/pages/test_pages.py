@@ -1,0 +1,200 @@
+"""Every page from ``app.py``, with ordinary and with odd sentences."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from transformer.webapp import frame
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [spec.file for spec in frame.PAGES]
+SENTENCES = {
+    "plain": "Two dogs run through the snow.",
+    "one token": "a",
+    "emoji": "😀 🎉",
+    "bold": "<b>dogs</b>",
+    "end sign": "</s>",
+    "markdown": "$x_1$ *st* `code` :red[x] [a](b)",
+    "arabic": "مرحبا بالعالم",
+    "tabs and newlines": "two\tdogs\nrun",
+    "unknown letters": "狗 Žluťoučký",
+    "same word": "dog " * 10,
+    "numbers": "2019 2020",
+    "quotes": '"it\'s" & <script>alert(1)</script>',
+}
+NO_SENTENCE = "There is no sentence yet. Type one into the box above and press Enter, or choose an example."
+
+pytestmark = pytest.mark.usefixtures("in_workplace")
+
+
+def start(page: str = PAGES[0], **parameters: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in {"model": "tiny", **parameters}.items():
+        app.query_params[name] = value
+    app.run()
+    return app if page == PAGES[0] else app.switch_page(str(ROOT / "pages" / f"{page}.py")).run()
+
+
+def bodies(app: AppTest) -> list[str]:
+    return [element.proto.body for element in app.get("html")]
+
+
+def notices(app: AppTest) -> list[str]:
+    """The texts of the plain messages on the page, as a person reads them."""
+    found = [body for body in bodies(app) if body.startswith('<div class="notice')]
+    return [html.unescape(body[body.index(">") + 1 : body.rindex("</div>")]) for body in found]
+
+
+def ribbon(app: AppTest) -> str:
+    return next(body for body in bodies(app) if '<div class="ribbon"' in body)
+
+
+def charts(app: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def array(value: dict[str, Any]) -> np.ndarray:
+    flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
+    return flat.reshape([int(side) for side in str(value["shape"]).split(",")])
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("sentence", SENTENCES.values(), ids=SENTENCES)
+def test_any_sentence_is_shown(page: str, sentence: str) -> None:
+    app = start(page, sentence=sentence)
+    assert not app.exception
+    assert app.text_input(key="sentence").value == sentence
+    assert "<script" not in "".join(bodies(app))
+    assert html.escape(sentence.split()[0][:1]) in ribbon(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("sentence", ["", "   ", "\t\n"])
+def test_no_sentence_says_what_to_do(page: str, sentence: str) -> None:
+    app = start(page, sentence=sentence)
+    assert not app.exception
+    assert notices(app) == [NO_SENTENCE]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_too_long_a_sentence_says_the_limit(page: str) -> None:
+    app = start(page, sentence="dog " * 300)
+    assert not app.exception
+    (said,) = notices(app)
+    assert said.startswith("Sentence must be at most 64 pieces with <SOS> and <EOS>, but it was ")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_models_say_how_to_train_one(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.checkpoint.available", list)
+    app = start(page)
+    assert not app.exception
+    (said,) = notices(app)
+    assert "python -m transformer train reverse --out checkpoints/reverse" in said
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.model", "config.json"])
+def test_a_broken_checkpoint_is_named(page: str, name: str, in_workplace: Path) -> None:
+    broken = in_workplace / "checkpoints" / "broken"
+    shutil.copytree(in_workplace / "checkpoints" / "tiny", broken)
+    try:
+        (broken / name).write_bytes((broken / name).read_bytes()[:100])
+        app = start(page, model="broken", sentence="Two dogs run.")
+    finally:
+        shutil.rmtree(broken)
+    assert not app.exception
+    (said,) = notices(app)
+    assert said.startswith("The model broken cannot be opened. Choose another model above.")
+    assert name.split(".")[0] in said
+
+
+def test_the_first_example_is_there_at_first() -> None:
+    app = start()
+    assert app.text_input(key="sentence").value == "A man is standing on a ladder."
+
+
+def test_choosing_an_example_and_typing() -> None:
+    app = start()
+    app.button(key="example_1").click().run()
+    assert app.text_input(key="sentence").value == "Two dogs run."
+    app.text_input(key="sentence").input("A cat.").run()
+    assert "cat" in ribbon(app) or "·at" in ribbon(app)
+    assert app.text_input(key="sentence").value == "A cat."
+    assert not app.exception
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_values_of_a_link_that_cannot_be(page: str) -> None:
+    values = {"model": "nowhere", "kind": "foo", "layer": "99", "head": "0", "beam": "inf", "length_penalty": "nan"}
+    app = start(page, sentence="Two dogs run.", nbest="1e3", **values)
+    assert not app.exception
+    if page == PAGES[0]:
+        said = "\n".join(notices(app))
+        for name, value in values.items():
+            assert f"The link asks for {name} “{value}”, which is not there" in said
+        assert "It can be 1 to 10." in said
+        assert "It can be encoder, decoder or cross." in said
+
+
+def test_values_of_a_link_are_used() -> None:
+    app = start("attention", sentence="Two dogs run.", kind="encoder", layer="3", head="4", beam="2")
+    assert not app.exception
+    assert notices(app) == [] or all("link" not in said for said in notices(app))
+    assert "encoder attention · layer 3 · head 4" in "".join(bodies(app))
+    assert app.select_slider(key="beam").value == 2
+
+
+def test_the_map_is_that_of_the_head(workplace: Path) -> None:
+    import transformer
+
+    record = transformer.load(workplace / "checkpoints" / "tiny").inspect("Two dogs run.", beam_size=5)
+    large, overview = charts(start("attention", sentence="Two dogs run.", kind="cross", layer="1", head="3"))
+    np.testing.assert_allclose(array(large["data"][0]["z"]), record.cross[0, 2], atol=1e-6)
+    written = [html.escape(piece.label, quote=False) for piece in record.target_output]
+    assert large["layout"]["yaxis"]["ticktext"] == written
+    assert array(overview["data"][0]["z"]).dtype == np.uint8
+    assert [place[1] for place in overview["data"][1]["customdata"]] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("encoder", 3), ("decoder", 2), ("cross", 2)])
+def test_pickers_offer_what_the_model_has(kind: str, layers: int) -> None:
+    app = start("attention", sentence="Two dogs run.", kind=kind)
+    assert app.radio(key="layer").options == [str(number) for number in range(1, layers + 1)]
+    assert app.radio(key="head").options == ["1", "2", "3", "4"]
+    app.radio(key="kind").set_value("cross").run()
+    assert not app.exception
+    assert app.radio(key="layer").value <= 2
+
+
+def test_alternatives_and_probabilities_are_the_engine_s(workplace: Path) -> None:
+    import transformer
+
+    found = transformer.load(workplace / "checkpoints" / "tiny").translate("Two dogs run.", beam_size=3, nbest=2)
+    page = "".join(bodies(start(sentence="Two dogs run.", beam="3", nbest="2")))
+    assert "The 2 best translations, by score" in page
+    for hypothesis in found.hypotheses:
+        assert f"{hypothesis.score:.2f}" in page
+    assert f'<div class="translation" dir="auto">{html.escape(found.text.strip())}</div>' in page
+
+
+def test_unknown_letters_are_named() -> None:
+    said = " ".join(notices(start(sentence="狗 dogs")))
+    assert "The model does not know these signs (underlined above): 狗." in said
+
+
+def test_changing_the_page_keeps_the_sentence_and_does_not_crash() -> None:
+    app = start(sentence="Two dogs run.")
+    for page in ("attention", "translate", "attention"):
+        app.switch_page(str(ROOT / "pages" / f"{page}.py")).run()
+        assert not app.exception
+        assert app.text_input(key="sentence").value == "Two dogs run."

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from transformer.analysis.maps import kind_view
+from transformer.capture.record import KINDS, AttentionRecord
+from transformer.plots import theme
+from transformer.plots.heatmap import CELLS_WITH_SENTENCES, attention_map, least_width
+
+LANGUAGES = {"source": "English", "target": "German"}
+SOURCE_TICKS = ["&lt;SOS&gt;", "dog", "dog", "&lt;/s&gt;", "$x_1$", "2019", "<u>你</u>", "&lt;EOS&gt;"]
+WRITTEN_TICKS = ["Hund", "·e", "&lt;b&gt;", "·e", "&lt;EOS&gt;"]
+READ_TICKS = ["&lt;SOS&gt;", "Hund", "·e", "&lt;b&gt;", "·e"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns"),
+    [
+        ("encoder", SOURCE_TICKS, SOURCE_TICKS),
+        ("decoder", WRITTEN_TICKS, READ_TICKS),
+        ("cross", WRITTEN_TICKS, SOURCE_TICKS),
+    ],
+)
+def test_axes_carry_every_piece_verbatim(
+    record: AttentionRecord, kind: str, rows: list[str], columns: list[str]
+) -> None:
+    figure = attention_map(kind_view(record, kind, LANGUAGES), 1, 2, theme.LIGHT)
+    assert list(figure.layout.yaxis.ticktext) == rows
+    assert list(figure.layout.xaxis.ticktext) == columns
+    assert list(figure.layout.yaxis.tickvals) == list(range(len(rows)))
+    assert figure.data[0].z.shape == (len(rows), len(columns))
+
+
+def test_axis_titles_say_what_rows_and_columns_are(record: AttentionRecord) -> None:
+    titles = {}
+    for kind in KINDS:
+        layout = attention_map(kind_view(record, kind, LANGUAGES), 0, 0, theme.LIGHT).layout
+        titles[kind] = (layout.yaxis.title.text, layout.xaxis.title.text)
+    assert titles == {
+        "encoder": ("query: English input", "key: English input"),
+        "decoder": ("query: German output, the piece being written", "key: German output read so far"),
+        "cross": ("query: German output, the piece being written", "key: English input"),
+    }
+
+
+def test_weights_are_those_of_the_head_and_top_row_is_first(record: AttentionRecord) -> None:
+    figure = attention_map(kind_view(record, "cross", LANGUAGES), 1, 3, theme.LIGHT)
+    np.testing.assert_array_equal(figure.data[0].z, record.cross[1, 3])
+    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
+    assert figure.layout.xaxis.side == "top"
+    assert (figure.data[0].zmin, figure.data[0].zmax) == (0, 1)
+
+
+def test_cells_say_what_is_written_and_read(record: AttentionRecord) -> None:
+    cells = attention_map(kind_view(record, "cross", LANGUAGES), 0, 0, theme.LIGHT).data[0].customdata
+    assert cells[0][1] == "writing 'Hund', having just read '&lt;SOS&gt;' → looks at 'dog'"
+    assert cells[2][3] == "writing '&lt;b&gt;', having just read '·e' → looks at '&lt;/s&gt;'"
+
+
+def test_masked_cells_are_left_out_but_a_broken_mask_is_shown(record: AttentionRecord) -> None:
+    above = ~record.causal_mask
+    honest = attention_map(kind_view(record, "decoder", LANGUAGES), 0, 0, theme.LIGHT).data[0].z
+    np.testing.assert_array_equal(np.isnan(honest), above)
+    leaking = record.decoder.copy()
+    leaking[0, 0, 0, 3] = 0.25
+    broken = dataclasses.replace(record, decoder=leaking)
+    shown = attention_map(kind_view(broken, "decoder", LANGUAGES), 0, 0, theme.LIGHT).data[0].z
+    assert shown[0, 3] == np.float32(0.25)
+
+
+def test_numbers_in_cells_have_two_decimals_and_no_zeros(record: AttentionRecord) -> None:
+    weights = np.zeros_like(record.cross)
+    weights[..., 0] = 1.0
+    weights[0, 0, 0, :2] = 0.996, 0.004
+    text = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.LIGHT)
+    assert list(text.data[0].text[0]) == ["1.0"] + [""] * 7
+
+
+def test_long_sentences_keep_every_label_and_send_no_sentences(record: AttentionRecord) -> None:
+    length = 80
+    weights = np.full((1, 1, length, length), 1 / length, dtype=np.float32)
+    long = dataclasses.replace(record, source=record.source[1:2] * length, encoder=weights)
+    figure = attention_map(kind_view(long, "encoder", LANGUAGES), 0, 0, theme.DARK)
+    assert length * length > CELLS_WITH_SENTENCES
+    assert figure.data[0].customdata is None
+    assert list(figure.layout.xaxis.ticktext) == ["dog"] * length
+    assert least_width(kind_view(long, "encoder", LANGUAGES)) > 1000
+
+
+@pytest.mark.parametrize("colours", [theme.LIGHT, theme.DARK], ids=["light", "dark"])
+def test_scale_runs_from_background_to_the_colour_of_the_kind(record: AttentionRecord, colours: theme.Palette) -> None:
+    for kind in KINDS:
+        scale = attention_map(kind_view(record, kind, LANGUAGES), 0, 0, colours).data[0].colorscale
+        assert [colour for _, colour in scale] == [colours.background, theme.kind_colour(kind, colours)]
