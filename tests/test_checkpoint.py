@@ -14,7 +14,8 @@ import safetensors.torch
 import torch
 
 from transformer import files
-from transformer.checkpoint import available, load_checkpoint, resolve, save_checkpoint
+from transformer.catalogue import available, resolve
+from transformer.checkpoint import load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
 from transformer.errors import CheckpointError
 from transformer.nn.model import Transformer

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EVERYWHERE = ("transformer.errors", "transformer.config", "transformer.files")
+EVERYWHERE = ("transformer.errors", "transformer.config", "transformer.files", "transformer.catalogue")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ TABLE = {
     "transformer.errors": Row(()),
     "transformer.config": Row(()),
     "transformer.files": Row(()),
+    "transformer.catalogue": Row(of_ours("errors")),
     "transformer.nn": Row(("torch",), (*of_ours("text", "decoding"), "plotly", "streamlit")),
     "transformer.text": Row(
         ("sentencepiece", "numpy", "torch", "tqdm"), (*of_ours("nn", "training"), "plotly", "streamlit")
@@ -72,7 +73,7 @@ TABLE = {
     ),
     "transformer.cli": Row((), ("streamlit",), inside=("transformer", "torch", "numpy", "tqdm")),
     "transformer.webapp": Row(
-        ("streamlit", "numpy", "PIL", *of_ours("engine", "checkpoint", "analysis", "plots"), *RECORDS),
+        ("streamlit", "numpy", "PIL", *of_ours("engine", "analysis", "plots"), *RECORDS),
         ("torch", *of_ours("nn", "training")),
     ),
     "transformer.__main__": Row(of_ours("cli")),

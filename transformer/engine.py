@@ -12,7 +12,8 @@ import torch
 
 from transformer.capture.capture import record_attention
 from transformer.capture.record import AttentionRecord
-from transformer.checkpoint import Checkpoint, load_checkpoint, resolve
+from transformer.catalogue import resolve
+from transformer.checkpoint import Checkpoint, load_checkpoint
 from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
 from transformer.decoding.batch import translate_ids
 from transformer.decoding.beam import trace_beam_search

@@ -95,7 +95,7 @@ def test_too_long_a_sentence_says_the_limit(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_models_say_how_to_train_one(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.checkpoint.available", list)
+    monkeypatch.setattr("transformer.catalogue.available", list)
     app = start(page)
     assert not app.exception
     (said,) = notices(app)

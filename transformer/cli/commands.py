@@ -116,7 +116,7 @@ def data(arguments: Namespace) -> int:
 def info(arguments: Namespace) -> int:
     """What a checkpoint is."""
     translator = _load(arguments.checkpoint)
-    from transformer.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+    from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
 
     files = {name: (translator.folder / name).stat().st_size for name in (WEIGHTS, CONFIG, TOKENIZER)}
     values = {

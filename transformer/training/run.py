@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from transformer.checkpoint import CONFIG, PRECISIONS, TOKENIZER, save_checkpoint
+from transformer.catalogue import CONFIG, TOKENIZER
+from transformer.checkpoint import PRECISIONS, save_checkpoint
 from transformer.decoding.options import SearchOptions
 from transformer.errors import DataError, TrainingError, problem
 from transformer.files import write_atomically

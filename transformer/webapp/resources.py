@@ -64,7 +64,7 @@ def warm() -> bool:
 
 def cards() -> dict[str, Card]:
     """The checkpoints there are, by name, in the order in which they are offered."""
-    from transformer.checkpoint import available, resolve
+    from transformer.catalogue import available, resolve
 
     return {name: _card(name, resolve(name)) for name in available()}
 

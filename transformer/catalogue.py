@@ -1,0 +1,67 @@
+"""Which checkpoints there are and where, found without loading PyTorch, so that lists and pickers are quick."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from transformer.errors import CheckpointError, problem
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
+"""The files of a checkpoint that are read."""
+
+
+def resolve(name_or_path: Path | str) -> Path:
+    """The folder of a checkpoint, given a path or the name of one under ``checkpoints/``.
+
+    Names are looked up under the working directory first, then beside the package.
+
+    Raises:
+        CheckpointError: there is none; the message lists the names there are.
+    """
+    text = str(name_or_path)
+    path = Path(text).expanduser()
+    if _is_checkpoint(path):
+        return path
+    if text not in ("", ".", "..") and path.name == text:
+        for root in _roots():
+            if _is_checkpoint(root / text):
+                return root / text
+    names = available()
+    there = f"the names there are: {', '.join(names)}" if names else "train one, or give its path"
+    if os.path.isdir(path):
+        rule = f"must be a folder with a {CONFIG}"
+    elif os.path.exists(path):
+        rule = "must be a folder"
+    else:
+        rule = "must be a folder, or the name of one under checkpoints/"
+    raise CheckpointError(problem("checkpoint", rule, text, there))
+
+
+def available() -> list[str]:
+    """Names of the checkpoints under ``checkpoints/``: those marked as default first, then by alphabet."""
+    found: dict[str, bool] = {}
+    for root in _roots():
+        if not root.is_dir():
+            continue
+        for config in root.glob(f"*/{CONFIG}"):
+            found.setdefault(config.parent.name, _is_default(config))
+    return sorted(found, key=lambda name: (not found[name], name))
+
+
+def _roots() -> list[Path]:
+    roots = [Path.cwd() / "checkpoints", Path(__file__).resolve().parent.parent / "checkpoints"]
+    return list(dict.fromkeys(roots))
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return os.path.isfile(folder / CONFIG)  # where a Path's own methods raise, on a name too long, this says no
+
+
+def _is_default(config: Path) -> bool:
+    try:
+        values = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and values.get("default") is True
