@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -217,6 +219,35 @@ def test_a_resumed_run_equals_one_in_one_go(
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
     assert untimed(whole) == untimed(parts)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_finishes_the_step_saves_and_leaves_with_one_line(
+    recipe: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    number: int,
+    status: int,
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(recipe, whole, training__epochs=2)
+    real_step = Trainer.step
+
+    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
+        if self.progress.step == 2:
+            os.kill(os.getpid(), number)
+        return real_step(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", step)
+        assert train(recipe, parts, training__epochs=2) == status
+    assert progress_of(parts).step == 3
+    assert "Stopped and saved at step 3; the same command with --resume goes on from there." in capfd.readouterr().err
+    assert not (parts / "config.json").exists()
+    assert train(recipe, parts, resume=True, training__epochs=2) == 0
+    assert untimed(whole) == untimed(parts)
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
 
 
 def untimed(out: Path) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from transformer.text.tokenizer import Tokenizer
 from transformer.training.averaging import save_weights
 from transformer.training.evaluate import bleu, dev_loss, exact_match, translate_pairs
 from transformer.training.history import HISTORY, History
+from transformer.training.interrupt import StopRequest
 from transformer.training.loss import smoothed_cross_entropy
 from transformer.training.precision import choose_device, use_bfloat16
 from transformer.training.recipe import Recipe
@@ -88,11 +89,17 @@ class Trainer:
         )
         self._saved_at = time.monotonic()
 
-    def run(self) -> Progress:
-        """Train to the end of the recipe, from wherever the state stands."""
+    def run(self, stop: StopRequest | None = None) -> Progress:
+        """Train to the end of the recipe, from wherever the state stands, or until asked to stop.
+
+        Args:
+            stop: looked at after every step; when it is set, the state is saved and ``progress.finished`` stays False.
+        """
         settings, progress = self.settings, self.progress
         while not progress.finished and progress.epoch < settings.epochs:
-            self._epoch()
+            if not self._epoch(stop):
+                self.save()
+                return progress
             if progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs:
                 self._evaluate()
             progress.finished = progress.finished or progress.epoch >= settings.epochs
@@ -138,7 +145,8 @@ class Trainer:
         progress.step += 1
         return float(loss.detach()), float(likelihood) / batch.target_tokens, float(norm)
 
-    def _epoch(self) -> None:
+    def _epoch(self, stop: StopRequest | None) -> bool:
+        """The rest of the current epoch; False if it was broken off."""
         settings, progress = self.settings, self.progress
         shown = sys.stderr.isatty()
         batches = make_batches(self.examples, settings.batch_tokens, settings.seed, progress.epoch)
@@ -168,10 +176,13 @@ class Trainer:
                 if progress.step % settings.log_every == 0 or progress.batch == len(batches):
                     line = self._log(norm)
                     bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
+                if stop:
+                    return False
                 if time.monotonic() - self._saved_at > settings.save_minutes * 60:
                     self.save()
         progress.epoch += 1
         progress.batch = 0
+        return True
 
     def _log(self, norm: float) -> str:
         """Write the means of the window to the history, begin a new window, and say them in short."""

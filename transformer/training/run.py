@@ -20,6 +20,7 @@ from transformer.text.tokenizer import Tokenizer, train_tokenizer
 from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
 from transformer.training.history import HISTORY
+from transformer.training.interrupt import stop_on_signals
 from transformer.training.loop import STATE, Progress, Trainer, read_state
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
@@ -79,10 +80,14 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
     save_recipe(chosen, out / "training" / "recipe.json")
     try:
-        progress = trainer.run()
+        with stop_on_signals() as stop:
+            progress = trainer.run(stop)
     except KeyboardInterrupt:
         _tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
         raise
+    if not progress.finished:
+        _tell(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
+        return stop.exit_status
     finish(chosen, trainer, material, progress, out, folder)
     return 0
 
