@@ -25,13 +25,15 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
+REQUIRED = bool(os.environ.get("TRANSFORMER_REQUIRE_BROWSER"))
+"""Where the browser tests must run, a missing browser is a failure."""
 PATIENCE = 90_000
 """Milliseconds; a first visit loads PyTorch and Plotly, and other tests may be running."""
 SENTENCE = "Two dogs run."
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="no Chromium is installed"),
 ]
 
 
