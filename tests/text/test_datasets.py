@@ -10,7 +10,7 @@ import pytest
 
 from transformer.errors import DataError, DownloadError
 from transformer.text import datasets
-from transformer.text.datasets import DATASETS, DataFile, Dataset, fetch
+from transformer.text.datasets import DATASETS, DataFile, Dataset, fetch, locate
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the corpora in ../shared/data")
@@ -146,3 +146,21 @@ def test_known_hashes_are_the_published_ones():
 def test_real_corpora_from_a_folder(tmp_path, name):
     folder = fetch(name, tmp_path, SHARED)
     assert len(list(folder.iterdir())) == len(DATASETS[name].files)
+
+
+def test_locate_finds_what_was_fetched_and_never_downloads(toys, tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("nothing may be downloaded")
+
+    monkeypatch.setattr(datasets, "download", refuse)
+    with pytest.raises(DataError, match=r"corpus toy must be fetched first.*python -m transformer data toy --data"):
+        locate("toy", tmp_path)
+    (tmp_path / "toy").mkdir()
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    assert locate("toy", tmp_path) == tmp_path / "toy"
+    (tmp_path / "toy/b.gz").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="b.gz must be the published file"):
+        locate("toy", tmp_path)
+    with pytest.raises(DataError, match="must be one of"):
+        locate("nowhere", tmp_path)

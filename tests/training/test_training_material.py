@@ -37,7 +37,7 @@ def own(folder: Path, content: list[Pair], suffix: str = "") -> DataSection:
 
 
 def load(data: DataSection, folder: Path) -> Material:
-    return load_material(data, folder, lambda sentence: None)
+    return load_material(data, folder)
 
 
 def assert_apart(found: Material) -> None:
@@ -128,14 +128,14 @@ def test_multi30k_has_its_own_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for part, count in (("train", 6), ("val", 3), ("test_2016_flickr", 2)):
         for code in ("en", "de", "fr"):
             write(folder, f"{part}.{code}.gz", [f"{code} {part} {n}" for n in range(count)])
-    monkeypatch.setattr(material, "fetch", lambda name, data_dir, report: data_dir / datasets.DATASETS[name].folder)
+    monkeypatch.setattr(material, "locate", lambda name, data_dir: data_dir / datasets.DATASETS[name].folder)
     found = load(DataSection(dataset="multi30k", source_code=codes[0], target_code=codes[1]), tmp_path)
     assert [len(part) for part in (found.train, found.dev, found.test)] == [6, 3, 2]
     assert found.dev[1] == Pair(f"{codes[0]} val 1", f"{codes[1]} val 1")
 
 
 def test_multi30k_has_three_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(material, "fetch", lambda name, data_dir, report: data_dir)
+    monkeypatch.setattr(material, "locate", lambda name, data_dir: data_dir)
     with pytest.raises(DataError, match="two of en, de, fr"):
         load(DataSection(dataset="multi30k", target_code="cs"), tmp_path)
 

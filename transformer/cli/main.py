@@ -79,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _search(inspect)
 
-    train = _command(commands, "train", "Train a model by a recipe. Under torchrun, on several processors.")
+    train = _command(commands, "train", "Train a model by a recipe.")
     train.add_argument("recipe", metavar="RECIPE", help="the name of a recipe, or a .toml file")
     train.add_argument("--out", type=Path, required=True, metavar="DIR", help="where checkpoints and history go")
     train.add_argument(

@@ -127,14 +127,35 @@ def fetch(
         DataError: a name that is not known.
         DownloadError: a file that could not be had.
     """
-    if name not in DATASETS:
-        raise DataError(problem("data set", f"must be one of {', '.join(DATASETS)}", name, "choose one of them"))
-    dataset = DATASETS[name]
+    dataset = _known(name)
     tell = report or _to_standard_error
     tell(f"{dataset.title}. {dataset.terms}")
     for file in dataset.files:
         _fetch_file(file, Path(data_dir), Path(from_dir) if from_dir is not None else None, progress, tell)
     return Path(data_dir) / dataset.folder
+
+
+def locate(name: str, data_dir: Path | str) -> Path:
+    """The folder of a named corpus that was fetched before; nothing is downloaded.
+
+    Raises:
+        DataError: a name that is not known, or a file that is missing or damaged.
+    """
+    dataset = _known(name)
+    for file in dataset.files:
+        path = Path(data_dir) / file.path
+        command = f"python -m transformer data {name} --data {data_dir}"
+        if not path.is_file():
+            raise DataError(problem(f"corpus {name}", "must be fetched first", f"no {path}", f"run {command}"))
+        if file.pinned and sha256_of(path) != file.sha256:
+            raise DataError(problem(str(path), "must be the published file", "another content", f"run {command}"))
+    return Path(data_dir) / dataset.folder
+
+
+def _known(name: str) -> Dataset:
+    if name not in DATASETS:
+        raise DataError(problem("data set", f"must be one of {', '.join(DATASETS)}", name, "choose one of them"))
+    return DATASETS[name]
 
 
 def _fetch_file(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.errors import DataError, problem
 from transformer.text.batching import Example
 from transformer.text.corpus import Pair, clean, read_manythings, read_parallel, read_tsv, split_by_source
-from transformer.text.datasets import DATASETS, fetch
+from transformer.text.datasets import DATASETS, locate
 from transformer.text.synthetic import reverse_split
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.recipe import GENERATED, DataSection
@@ -27,19 +27,18 @@ class Material:
     """What cleaning dropped, for people."""
 
 
-def load_material(data: DataSection, data_dir: Path, tell: Callable[[str], None]) -> Material:
+def load_material(data: DataSection, data_dir: Path) -> Material:
     """Read, split and clean the corpus that a recipe names. Only training pairs are cleaned.
 
     Args:
         data: the recipe's [data].
-        data_dir: where named corpora lie; they are fetched to there when missing.
-        tell: takes sentences for people.
+        data_dir: where named corpora lie.
     """
     if data.dataset == GENERATED:
         split = reverse_split(data.generated_pairs, 1000, 1000, seed=0, max_length=data.generated_length)
         return Material(split.train, split.dev, split.test, f"{len(split.train):,} generated pairs")
     if data.dataset:
-        train, dev, test = _named(data, data_dir, tell)
+        train, dev, test = _named(data, data_dir)
     else:
         train, dev, test = _own(data)
     kept, report = clean(train, max_ratio=data.max_ratio)
@@ -54,11 +53,11 @@ def load_material(data: DataSection, data_dir: Path, tell: Callable[[str], None]
     return Material(kept, dev, test, str(report))
 
 
-def _named(data: DataSection, data_dir: Path, tell: Callable[[str], None]) -> tuple[list[Pair], list[Pair], list[Pair]]:
+def _named(data: DataSection, data_dir: Path) -> tuple[list[Pair], list[Pair], list[Pair]]:
     if data.dataset not in DATASETS:
         known = ", ".join([GENERATED, *DATASETS])
         raise DataError(problem("data.dataset", f"must be one of {known}", data.dataset, "choose one of them"))
-    folder = fetch(data.dataset, data_dir, report=tell)
+    folder = locate(data.dataset, data_dir)
     codes = (data.source_code, data.target_code)
     if data.dataset == "multi30k":
         if data.source_code == data.target_code or not set(codes) <= {"en", "de", "fr"}:

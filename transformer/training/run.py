@@ -35,7 +35,7 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         out: the run's folder; afterwards also a checkpoint that every command and the app can open.
         overrides: ``section.key=value``.
         resume: go on from the state in ``out``.
-        data_dir: where named corpora are or are fetched to; ``data`` by default.
+        data_dir: where named corpora lie; ``data`` by default.
 
     Raises:
         TransformerError: whatever a user can put right.
@@ -52,7 +52,7 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
     folder = data_dir or Path("data")
-    material = load_material(chosen.data, folder, _tell)
+    material = load_material(chosen.data, folder)
     _tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
     if state is None:
         (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
