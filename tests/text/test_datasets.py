@@ -160,7 +160,7 @@ def test_locate_finds_what_was_fetched_and_never_downloads(toys, tmp_path, monke
         (tmp_path / name).write_bytes(data)
     assert locate("toy", tmp_path) == tmp_path / "toy"
     (tmp_path / "toy/b.gz").write_bytes(b"damaged")
-    with pytest.raises(DataError, match="b.gz must be the published file"):
+    with pytest.raises(DataError, match=r"b\.gz must be the published file"):
         locate("toy", tmp_path)
     with pytest.raises(DataError, match="must be one of"):
         locate("nowhere", tmp_path)

@@ -61,7 +61,9 @@ Recipe `{recipe["name"]}`, seed {settings["seed"]}: {training["epochs"]} epochs,
 {settings["batch_tokens"]:,} tokens, peak learning rate {peak} after {settings["warmup_steps"]:,} steps, dropout \
 {config.dropout}, label smoothing {settings["label_smoothing"]}. Weights: mean of {len(training["averaged"])} \
 ({", ".join(training["averaged"])}). {training["precision"]}, {training["hardware"]}, torch {training["torch"]}, \
-{training["seconds"] / 60:.0f} minutes, {training["date"]}.
+{training["seconds"] / 60:.0f} minutes, commit {training["commit"]}, {training["date"]}.
+
+    python -m transformer train {recipe["name"]} --out runs/{name}
 
 ## Scores
 

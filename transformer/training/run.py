@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -117,6 +118,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         "precision": "bfloat16 autocast" if trainer.bfloat16 else "float32",
         "hardware": _hardware(trainer.device),
         "torch": torch.__version__,
+        "commit": _commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
     data = {
@@ -185,6 +187,19 @@ def _hardware(device: torch.device) -> str:
     except OSError:
         pass
     return f"{processor}, {torch.get_num_threads()} threads"
+
+
+def _commit() -> str:
+    """The commit of this program, "unknown" outside a repository; "+" behind it if files were changed since."""
+    here = Path(__file__).resolve().parent
+    try:
+        commit, changes = (
+            subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
+            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return commit.strip() + ("+" if changes.strip() else "")
 
 
 def _tell(sentence: str) -> None:
