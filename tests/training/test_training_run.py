@@ -21,8 +21,9 @@ from transformer.errors import ConfigError, DataError, TrainingError
 from transformer.text.batching import Batch
 from transformer.training import loop
 from transformer.training.history import History
-from transformer.training.loop import STATE, Progress, Trainer
+from transformer.training.loop import Progress, Trainer
 from transformer.training.run import train_command
+from transformer.training.state import PREVIOUS, STATE
 
 SUBJECTS = {"the man": "der Mann", "the dog": "der Hund", "the child": "das Kind", "the bird": "der Vogel"}
 VERBS = {"runs": "rennt", "sleeps": "schläft", "sings": "singt", "waits": "wartet"}
@@ -281,7 +282,8 @@ def test_stopped_around_an_evaluation_it_is_done_again(
     train(recipe, parts, resume=True, training__epochs=3, training__save_minutes=0)
     assert untimed(whole) == untimed(parts)
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
-    assert kept(whole) == kept(parts)
+    assert kept(whole) == named_by_states(whole)
+    assert kept(parts) == named_by_states(parts)
 
 
 def test_more_epochs_go_on_from_a_finished_run(recipe: str, tmp_path: Path) -> None:
@@ -333,6 +335,7 @@ def test_resuming_needs_a_whole_state_and_its_tokenizer(recipe: str, tmp_path: P
         train(recipe, out, resume=True, training__epochs=2)
     (out / "tokenizer.model").write_bytes(tokenizer)
     state = out / "training" / STATE
+    (out / "training" / PREVIOUS).unlink(missing_ok=True)
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(TrainingError, match="saved state must be whole"):
         train(recipe, out, resume=True, training__epochs=2)
@@ -344,6 +347,7 @@ def test_an_existing_run_or_checkpoint_is_not_overwritten(recipe: str, tmp_path:
     with pytest.raises(TrainingError, match=r"--out must not hold another run.*add --resume"):
         train(recipe, out, training__epochs=1)
     (out / "training" / STATE).unlink()
+    (out / "training" / PREVIOUS).unlink(missing_ok=True)
     with pytest.raises(TrainingError, match="--out must not hold a checkpoint"):
         train(recipe, out, training__epochs=1)
 
@@ -405,6 +409,12 @@ def progress_of(out: Path) -> Progress:
     return Progress(**torch.load(out / "training" / STATE, weights_only=True)["progress"])
 
 
+def named_by_states(out: Path) -> list[int]:
+    """Epochs whose weights one of the saved states counts on."""
+    states = [torch.load(path, weights_only=True) for path in (out / "training").glob("state*.pt")]
+    return sorted({epoch for state in states for epoch in state["progress"]["evaluated"]})
+
+
 def kept(out: Path) -> list[int]:
     return sorted(int(path.stem.partition("-")[2]) for path in (out / "training").glob("epoch-*.safetensors"))
 
@@ -424,7 +434,8 @@ def test_the_best_epoch_is_the_one_of_the_selected_figure(
         best = min(lines, key=lambda line: line["dev_loss"])["epoch"]
     assert progress_of(out).best_epoch == best
     assert max(line["epoch"] for line in lines if line["best"]) == best
-    assert kept(out) == sorted({best, 4})
+    assert progress_of(out).evaluated == sorted({best, 4})
+    assert kept(out) == named_by_states(out)
     meta = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert meta["training"]["averaged"] == [f"epoch-{best:03d}"]
     stored = safetensors.torch.load_file(out / "model.safetensors")
@@ -438,7 +449,8 @@ def test_averaging_takes_the_last_ones_and_the_best_is_kept_beside(
     dev_figures(monkeypatch, bleu=[9.0, 1.0, 2.0, 3.0, 4.0])
     out = tmp_path / "run"
     train(recipe, out, training__epochs=5, training__average=3, checkpoint__dtype="float32")
-    assert kept(out) == [1, 3, 4, 5]
+    assert progress_of(out).evaluated == [1, 3, 4, 5]
+    assert kept(out) == named_by_states(out)
     meta = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert meta["training"]["averaged"] == ["epoch-003", "epoch-004", "epoch-005"]
     stored = safetensors.torch.load_file(out / "model.safetensors")

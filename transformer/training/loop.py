@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
 import time
@@ -16,7 +15,6 @@ from tqdm import tqdm
 
 from transformer.decoding.options import SearchOptions
 from transformer.errors import TrainingError, problem
-from transformer.files import write_atomically
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, Example, collate, make_batches
 from transformer.text.corpus import Pair
@@ -29,8 +27,7 @@ from transformer.training.loss import smoothed_cross_entropy
 from transformer.training.precision import choose_device, use_bfloat16
 from transformer.training.recipe import Recipe
 from transformer.training.schedule import learning_rate, paper_peak
-
-STATE = "state.pt"
+from transformer.training.state import write_state
 
 
 @dataclass
@@ -88,6 +85,8 @@ class Trainer:
             fused=True,
         )
         self._saved_at = time.monotonic()
+        self._last_named: set[int] = set()
+        self._named: set[int] = set()
 
     def run(self, stop: StopRequest | None = None) -> Progress:
         """Train to the end of the recipe, from wherever the state stands, or until asked to stop.
@@ -248,8 +247,8 @@ class Trainer:
         progress.finished = self._stopped()
 
     def _drop_weights(self) -> None:
-        """Remove weights that the saved state no longer names; never before that state is on the disk."""
-        named = {self.weights_of(epoch) for epoch in self.progress.evaluated}
+        """Remove weights that neither of the two saved states names."""
+        named = {self.weights_of(epoch) for epoch in self._named}
         for path in self.folder.glob("epoch-*.safetensors"):
             if path not in named:
                 path.unlink(missing_ok=True)
@@ -274,19 +273,9 @@ class Trainer:
             "recipe": self.recipe.to_dict(),
             "tokenizer": self.tokenizer.fingerprint,
         }
-        buffer = io.BytesIO()
-        torch.save(content, buffer)
-        try:
-            write_atomically(self.folder / STATE, buffer.getvalue())
-        except OSError as error:
-            raise TrainingError(
-                problem(
-                    "state of the run",
-                    "must be writable",
-                    str(self.folder),
-                    f"free space, then resume ({error.strerror})",
-                )
-            ) from error
+        write_state(self.folder, content)
+        self._named = {*self._last_named, *self.progress.evaluated}
+        self._last_named = set(self.progress.evaluated)
         self._saved_at = time.monotonic()
 
     def resume(self, content: dict[str, Any]) -> None:
@@ -301,6 +290,7 @@ class Trainer:
                 "or name another --out."
             )
         self.progress = Progress(**content["progress"])
+        self._last_named = self._named = set(self.progress.evaluated)
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(content["model"][name])
@@ -316,48 +306,3 @@ class Trainer:
         settings, progress = self.settings, self.progress
         reached = settings.stop_at and settings.select != "loss" and progress.best >= settings.stop_at
         return bool(reached or (settings.patience and progress.without_gain >= settings.patience))
-
-
-def read_state(folder: Path, recipe: Recipe) -> dict[str, Any]:
-    """The saved state of the run in a folder, for ``Trainer.resume``.
-
-    Raises:
-        TrainingError: no state, a damaged one, or one of another recipe; the message names what differs.
-    """
-    path = folder / "training" / STATE
-    try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        old = content["recipe"]
-    except FileNotFoundError as error:
-        raise TrainingError(problem("--resume", "needs a saved state", str(path), "start without --resume")) from error
-    except Exception as error:  # torch.load raises many kinds for a damaged file
-        raise TrainingError(
-            problem("saved state", "must be whole", str(path), "delete it and start without --resume")
-        ) from error
-    if differences := _differences(old, recipe.to_dict()):
-        raise TrainingError(
-            f"--resume must continue the recipe of the run, but these values differ: {', '.join(differences)}: "
-            "take them back, or name another --out."
-        )
-    return content
-
-
-_FREE = {"epochs", "stop_at", "patience", "average", "save_minutes", "log_every", "threads", "device"}
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Values that a resumed run may not change, as "section.key was old, is new".
-
-    A key that an older version did not know had what is now its default.
-    """
-    defaults = Recipe().to_dict()
-    found = []
-    for section in ("data", "tokenizer", "model", "training"):
-        for key in sorted({*old[section], *new[section]}):
-            if section == "training" and key in _FREE:
-                continue
-            default = defaults[section].get(key)
-            was, now = old[section].get(key, default), new[section].get(key, default)
-            if was != now:
-                found.append(f"{section}.{key} was {was!r}, is {now!r}")
-    return found

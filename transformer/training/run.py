@@ -22,10 +22,11 @@ from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
-from transformer.training.loop import STATE, Progress, Trainer, read_state
+from transformer.training.loop import Progress, Trainer
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, test_sets
+from transformer.training.state import exists, read_state
 
 
 def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool, data_dir: Path | None) -> int:
@@ -43,7 +44,7 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
     """
     chosen = load_recipe(recipe, overrides)
     _refuse_taken(out, resume)
-    state = read_state(out, chosen) if resume else None
+    state = read_state(out / "training", chosen, _tell) if resume else None
     if chosen.training.threads:
         torch.set_num_threads(chosen.training.threads)
     try:
@@ -154,7 +155,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
 def _refuse_taken(out: Path, resume: bool) -> None:
     if resume:
         return
-    if (out / "training" / STATE).is_file():
+    if exists(out / "training"):
         raise TrainingError(
             problem(
                 "--out", "must not hold another run", str(out), "add --resume to go on with it, or name a new folder"
