@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.errors import ConfigError
-from transformer.text.batching import collate, make_batches, padding_share
+from transformer.text.batching import collate, fingerprint, make_batches, padding_share
 
 IDS = st.integers(4, 90)
 EXAMPLE = st.tuples(
@@ -107,3 +107,11 @@ def test_to_moves_every_tensor():
 def test_a_budget_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="token_budget"):
         make_batches(made(3), 0)
+
+
+def test_fingerprint_tells_corpora_apart():
+    one = [([2, 5, 3], [6, 7]), ([2, 3], [8])]
+    others = [[([2, 5, 3], [6]), ([2, 3], [7, 8])], one[::-1], one[:1], [([2, 5, 3, 2], [6, 7]), ([3], [8])], []]
+    prints = [fingerprint(examples) for examples in [one, *others]]
+    assert len(set(prints)) == len(prints)
+    assert fingerprint([(list(s), list(t)) for s, t in one]) == prints[0]

@@ -341,6 +341,15 @@ def test_resuming_needs_a_whole_state_and_its_tokenizer(recipe: str, tmp_path: P
         train(recipe, out, resume=True, training__epochs=2)
 
 
+def test_resuming_with_another_corpus_is_refused(recipe: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe, out, training__epochs=1)
+    lines = (tmp_path / "a.de").read_text(encoding="utf-8").replace("Mann", "Hund", 1)
+    (tmp_path / "a.de").write_text(lines, encoding="utf-8")
+    with pytest.raises(TrainingError, match="the training pairs are others"):
+        train(recipe, out, resume=True, training__epochs=2)
+
+
 def test_an_existing_run_or_checkpoint_is_not_overwritten(recipe: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe, out, training__epochs=1)

@@ -6,6 +6,7 @@ target. So neither side of a batch ever holds more than the budget, padding incl
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -103,6 +104,14 @@ def collate(examples: Sequence[Example], indices: Sequence[int]) -> Batch:
         source_tokens=sum(len(source) for source in sources),
         target_tokens=sum(len(target) + 1 for target in targets),
     )
+
+
+def fingerprint(examples: Sequence[Example]) -> str:
+    """sha256, in hexadecimal, of all ids in their order: the same for the same corpus and tokenizer."""
+    digest = hashlib.sha256()
+    for source, target in examples:
+        digest.update(np.array([len(source), *source, len(target), *target], dtype="<i4").tobytes())
+    return digest.hexdigest()
 
 
 def _lengths(examples: Sequence[Example]) -> np.ndarray:

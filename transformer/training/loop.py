@@ -16,7 +16,7 @@ from tqdm import tqdm
 from transformer.decoding.options import SearchOptions
 from transformer.errors import TrainingError, problem
 from transformer.nn.model import Transformer
-from transformer.text.batching import Batch, Example, collate, make_batches
+from transformer.text.batching import Batch, Example, collate, fingerprint, make_batches
 from transformer.text.corpus import Pair
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.averaging import save_weights
@@ -71,6 +71,7 @@ class Trainer:
         self.examples = examples
         self.dev = list(dev[: self.settings.dev_sentences or None])
         self.dev_examples = [(tokenizer.encode(p.source), tokenizer.encode_target(p.target)) for p in self.dev]
+        self.corpus = fingerprint(examples)
         self.folder = folder / "training"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.history = History(folder / HISTORY)
@@ -272,6 +273,7 @@ class Trainer:
             "cuda_random": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
             "recipe": self.recipe.to_dict(),
             "tokenizer": self.tokenizer.fingerprint,
+            "corpus": self.corpus,
         }
         write_state(self.folder, content)
         self._named = {*self._last_named, *self.progress.evaluated}
@@ -282,12 +284,17 @@ class Trainer:
         """Go back to a saved state, as ``read_state`` gives it.
 
         Raises:
-            TrainingError: the state was made with another tokenizer.
+            TrainingError: the state was made with another tokenizer or corpus.
         """
         if content["tokenizer"] != self.tokenizer.fingerprint:
             raise TrainingError(
                 "--resume must continue with the tokenizer of the run, but tokenizer.model is another one: restore it, "
                 "or name another --out."
+            )
+        if content.get("corpus", self.corpus) != self.corpus:  # older states do not say
+            raise TrainingError(
+                "--resume must continue with the corpus of the run, but the training pairs are others: restore the "
+                "files, or name another --out."
             )
         self.progress = Progress(**content["progress"])
         self._last_named = self._named = set(self.progress.evaluated)
