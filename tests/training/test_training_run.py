@@ -344,7 +344,7 @@ def test_resuming_needs_a_whole_state_and_its_tokenizer(recipe: str, tmp_path: P
 def test_resuming_with_another_corpus_is_refused(recipe: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe, out, training__epochs=1)
-    lines = (tmp_path / "a.de").read_text(encoding="utf-8").replace("Mann", "Hund")
+    lines = (tmp_path / "a.de").read_text(encoding="utf-8").replace("mann", "hund")
     (tmp_path / "a.de").write_text(lines, encoding="utf-8")
     with pytest.raises(TrainingError, match="the training pairs are others"):
         train(recipe, out, resume=True, training__epochs=2)
