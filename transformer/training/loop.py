@@ -105,6 +105,7 @@ class Trainer:
             progress.finished = progress.finished or progress.epoch >= settings.epochs
             self.save()
             self._drop_weights()
+        progress.finished = True  # also if the recipe now asks for fewer epochs than are done
         return progress
 
     def step(self, batch: Batch) -> tuple[float, float, float]:
