@@ -31,18 +31,27 @@ def test_seeds_differ_and_lengths_are_even():
 def test_split_never_overlaps():
     split = reverse_split(3000, 200, 200, seed=4)
     assert [len(part) for part in split] == [3000, 200, 200]
-    assert len({pair.source for part in split for pair in part}) == 3400
+    assert len({pair.source for part in split[1:] for pair in part}) == 400
+    assert not {pair.source for pair in split.train} & {pair.source for part in split[1:] for pair in part}
     assert split == reverse_split(3000, 200, 200, seed=4)
     assert split != reverse_split(3000, 200, 200, seed=5)
-    for part in split:
-        assert {len(pair.source.split()) for pair in part} >= set(range(3, 17))
+    for part in split[1:]:
+        assert {len(pair.source.split()) for pair in part} == set(range(4, 17))
+
+
+def test_training_holds_every_length_alike_and_every_single_letter():
+    sources = [pair.source for pair in reverse_split(8000, 100, 100, seed=2).train]
+    lengths = [len(source.split()) for source in sources]
+    for length in range(1, 17):
+        assert 400 < lengths.count(length) < 600  # 500 expected, standard deviation 22
+    assert set(ALPHABET) <= set(sources)
 
 
 def test_split_refuses_more_than_there_is():
-    # Letters a, b at lengths 1 and 2: 2 + 4 sequences, of which half may be asked for.
-    assert sum(map(len, reverse_split(1, 1, 1, max_length=2, alphabet="ab"))) == 3
-    with pytest.raises(ConfigError, match="at most 3"):
-        reverse_split(2, 1, 1, max_length=2, alphabet="ab")
+    # Letters a, b at lengths 4 and 5: 16 + 32 sequences, of which half may be held out.
+    assert len(reverse_split(9, 12, 12, max_length=5, alphabet="ab").train) == 9
+    with pytest.raises(ConfigError, match="at most 24"):
+        reverse_split(9, 13, 12, max_length=5, alphabet="ab")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from transformer.errors import ConfigError, problem
 from transformer.text.corpus import Pair, Split
 
 ALPHABET = string.ascii_lowercase[:20]
+HELD_OUT_FROM = 4
+"""Shorter sequences are for training only."""
 
 
 def reverse_pairs(
@@ -42,27 +44,30 @@ def reverse_split(
     max_length: int = 16,
     alphabet: str = ALPHABET,
 ) -> Split:
-    """Three parts of distinct sequences, none of which lies in two parts.
+    """Three parts, of which dev and test share no sequence with each other or with training.
+
+    Dev and test hold distinct sequences of at least ``HELD_OUT_FROM`` letters: there are too few shorter ones to hold any
+    back, and a person who tries the toy begins with them. Training draws with repetition, so every length is as frequent
+    as any other.
 
     Raises:
-        ConfigError: more pairs wanted than half of the sequences that exist (there would be none to tell apart).
+        ConfigError: more to hold out than half of the sequences that exist (there would be none to tell apart).
     """
-    wanted = train + dev + test
-    exist = sum(len(set(alphabet)) ** length for length in range(min_length, max_length + 1))
-    if min(train, dev, test) < 0 or wanted > exist // 2:
+    shortest = min(max(min_length, HELD_OUT_FROM), max_length)
+    exist = sum(len(set(alphabet)) ** length for length in range(shortest, max_length + 1))
+    if min(train, dev, test) < 0 or dev + test > exist // 2:
         raise ConfigError(
-            problem(
-                "train + dev + test", f"must be at most {exist // 2}", wanted, "use longer sequences or more letters"
-            )
+            problem("dev + test", f"must be at most {exist // 2}", dev + test, "use longer sequences or more letters")
         )
-    distinct: dict[Pair, None] = {}
-    stream = _stream(seed, min_length, max_length, alphabet)
-    while len(distinct) < wanted:
-        distinct[next(stream)] = None
-    pairs = list(distinct)
-    # Short sequences run out early, so the order found is no fair one; every part shall have its share of each length.
+    held_out: dict[Pair, None] = {}
+    stream = _stream(seed, shortest, max_length, alphabet)
+    while len(held_out) < dev + test:
+        held_out[next(stream)] = None
+    pairs = list(held_out)
+    # Short sequences run out early, so the order found is no fair one; both parts shall have their share of each length.
     random.Random(seed).shuffle(pairs)
-    return Split(pairs[:train], pairs[train : train + dev], pairs[train + dev :])
+    unseen = (pair for pair in _stream(seed + 1, min_length, max_length, alphabet) if pair not in held_out)
+    return Split([next(unseen) for _ in range(train)], pairs[:dev], pairs[dev:])
 
 
 def _stream(seed: int, min_length: int, max_length: int, alphabet: str) -> Iterator[Pair]:
