@@ -46,9 +46,9 @@ def reverse_split(
 ) -> Split:
     """Three parts, of which dev and test share no sequence with each other or with training.
 
-    Dev and test hold distinct sequences of at least ``HELD_OUT_FROM`` letters: there are too few shorter ones to hold any
-    back, and a person who tries the toy begins with them. Training draws with repetition, so every length is as frequent
-    as any other.
+    Dev and test hold distinct sequences of at least ``HELD_OUT_FROM`` letters: there are too few shorter ones to hold
+    any back, and a person who tries the toy begins with them. Training draws with repetition, so every length is as
+    frequent as any other.
 
     Raises:
         ConfigError: more to hold out than half of the sequences that exist (there would be none to tell apart).
@@ -64,7 +64,7 @@ def reverse_split(
     while len(held_out) < dev + test:
         held_out[next(stream)] = None
     pairs = list(held_out)
-    # Short sequences run out early, so the order found is no fair one; both parts shall have their share of each length.
+    # Short sequences run out early, so the order found is no fair one: each part shall have its share of each length.
     random.Random(seed).shuffle(pairs)
     unseen = (pair for pair in _stream(seed + 1, min_length, max_length, alphabet) if pair not in held_out)
     return Split([next(unseen) for _ in range(train)], pairs[:dev], pairs[dev:])
