@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,17 @@ BLOCKS = {
     for language in ("bash", "python", "toml")
 }
 COMMANDS = [line for block in BLOCKS["bash"] for line in block.strip().splitlines()]
+
+
+class Loaded(HTMLParser):
+    """What a page would load from elsewhere; the text of scripts is not looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
 
 
 def run(command: list[str], folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -63,7 +75,9 @@ def test_commands_run_as_written(command: str, tmp_path: Path):
             assert np.triu(maps["decoder"], k=1).max() == 0
     if "maps.html" in words:
         page = (tmp_path / "maps.html").read_text(encoding="utf-8")
-        assert not re.search(r"(src|href)=[\"']https?:", page)
+        loaded = Loaded()
+        loaded.feed(page)
+        assert not loaded.addresses
 
 
 def test_python_example_runs_as_written(tmp_path: Path):
@@ -124,4 +138,4 @@ def test_scores_are_those_of_the_checkpoint(name: str):
     assert set(figures) <= recorded
     card = (ROOT / "checkpoints" / name / "README.md").read_text(encoding="utf-8")
     for entry in config["scores"]:
-        assert entry["signature"] in card
+        assert entry["signature"].replace("|", "\\|") in card  # a bar would end the cell of a table
