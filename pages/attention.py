@@ -38,7 +38,7 @@ st.html(f'<div class="kind"><i style="background:{colour}"></i>{meaning}</div>')
 left, right = st.columns([5, 3], gap="medium")
 with left, st.container(gap="xxsmall"):
     st.html(f"<b>{markup.escape(labels.map_title(view.kind, view.layer, view.head))}</b>")
-    strong = strongest_cells(weights, 8)
+    strong = [cell for cell in strongest_cells(weights, 8) if cell.weight >= 0.005]
     with st.container(key="scroll_map"), st.container(key="map"):
         st.html(f"<style>.st-key-map{{min-width:{least_width(maps)}px}}</style>")
         st.plotly_chart(

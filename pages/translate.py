@@ -18,8 +18,8 @@ st.html(
 )
 found = len(translation.hypotheses)
 st.html(
-    f'<div class="under">{markup.escape(card.direction)} · beam size {view.search.beam} · found in '
-    f"{translation.seconds:.2f} s · the whole translation has probability "
+    f'<div class="under">{markup.escape(card.direction)} · beam size {view.search.beam} · computed in '
+    f"{translation.seconds:.2f} s when first asked · the whole translation has probability "
     f"{percent(math.exp(translation.total_log_prob))}</div>"
 )
 if not translation.best.finished:
@@ -44,7 +44,9 @@ st.html(
 st.subheader("What else did the search find?", anchor=False)
 st.html(
     markup.table(
-        f"The {found} best translations, by score" if found > 1 else "The only translation that was asked for",
+        f"The {found} best translations, by score"
+        if found > 1
+        else "The best translation" + (": a beam of 1 keeps no other" if view.search.beam == 1 else ""),
         ("", card.target, "score", "log-probability", "pieces"),
         [
             (
@@ -82,5 +84,8 @@ with st.expander("How to read this"):
         "The model writes one piece at a time and gives every piece of its vocabulary a probability; shown are those "
         "of the pieces it chose. Beam search keeps several beginnings side by side and ranks the finished ones by "
         "log-probability divided by the length penalty ((5 + n) / 6)^α, n pieces long: the higher (closer to 0), the "
-        "better. Attention Is All You Need, Section 6.1, and Wu et al. 2016, Section 7."
+        "better. Attention Is All You Need, Section 6.1, and Wu et al. 2016, Section 7.\n\nA model trained with label "
+        "smoothing (the paper, Section 5.4; 0.1 for the models that come with this app) learns to leave a tenth of the "
+        "probability to other pieces: about 90 % is as sure as it gets, and a long translation has a small probability "
+        "even if every piece is right."
     )

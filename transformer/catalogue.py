@@ -30,7 +30,10 @@ def resolve(name_or_path: Path | str) -> Path:
                 return root / text
     names = available()
     there = f"the names there are: {', '.join(names)}" if names else "train one, or give its path"
-    if os.path.isdir(path):
+    if os.path.isdir(path / "training"):
+        rule = "must be a finished run"
+        there = "go on with it by train … --resume; it becomes a checkpoint when it ends"
+    elif os.path.isdir(path):
         rule = f"must be a folder with a {CONFIG}"
     elif os.path.exists(path):
         rule = "must be a folder"

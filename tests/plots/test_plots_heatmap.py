@@ -4,11 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from test_plots_theme import contrast
 
 from transformer.analysis.maps import kind_view
 from transformer.capture.record import KINDS, AttentionRecord
 from transformer.plots import theme
-from transformer.plots.heatmap import CELLS_WITH_SENTENCES, attention_map, least_width
+from transformer.plots.heatmap import CELLS_WITH_SENTENCES, attention_map, least_width, numbers
 
 LANGUAGES = {"source": "English", "target": "German"}
 SOURCE_TICKS = ["&lt;SOS&gt;", "dog", "dog", "&lt;/s&gt;", "$x_1$", "2019", "<u>你</u>", "&lt;EOS&gt;"]
@@ -38,7 +39,7 @@ def test_axis_titles_say_what_rows_and_columns_are(record: AttentionRecord) -> N
     titles = {}
     for kind in KINDS:
         layout = attention_map(kind_view(record, kind, LANGUAGES), 0, 0, theme.LIGHT).layout
-        titles[kind] = (layout.yaxis.title.text, layout.xaxis.title.text)
+        titles[kind] = (layout.yaxis.title.text.replace("<br>", " "), layout.xaxis.title.text)
     assert titles == {
         "encoder": ("query: English input", "key: English input"),
         "decoder": ("query: German output, the piece being written", "key: German output read so far"),
@@ -76,7 +77,29 @@ def test_numbers_in_cells_have_two_decimals_and_no_zeros(record: AttentionRecord
     weights[..., 0] = 1.0
     weights[0, 0, 0, :2] = 0.996, 0.004
     text = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.LIGHT)
-    assert list(text.data[0].text[0]) == ["1.0"] + [""] * 7
+    assert list(text.data[0].text[0]) == ['<span style="color:#ffffff">1.0</span>'] + [""] * 7
+
+
+@pytest.mark.parametrize("colours", [theme.LIGHT, theme.DARK], ids=["light", "dark"])
+def test_numbers_stand_out_from_their_cells(record: AttentionRecord, colours: theme.Palette) -> None:
+    steps = np.linspace(0.01, 1.0, 50, dtype=np.float32)
+    for kind in KINDS:
+        for weight, text in zip(steps, numbers(steps[None], kind, colours)[0], strict=True):
+            cell = theme.mix(colours.background, theme.kind_colour(kind, colours), float(weight))
+            own = str(text).partition("color:")[2][:7]
+            other = {"#10141b": "#ffffff", "#ffffff": "#10141b"}[own]
+            assert contrast(own, cell) >= max(contrast(other, cell), 4.2)
+
+
+def test_title_of_a_low_map_takes_two_lines(record: AttentionRecord) -> None:
+    low = dataclasses.replace(
+        record,
+        target_output=record.target_output[:1],
+        target_input=record.target_input[:1],
+        cross=record.cross[:, :, :1],
+    )
+    title = attention_map(kind_view(low, "cross", LANGUAGES), 0, 0, theme.LIGHT).layout.yaxis.title.text
+    assert title == "query: German output,<br>the piece being written"
 
 
 def test_long_sentences_keep_every_label_and_send_no_sentences(record: AttentionRecord) -> None:

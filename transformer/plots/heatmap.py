@@ -43,7 +43,7 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         customdata=sentences(view) if shown.size <= CELLS_WITH_SENTENCES else None,
         hovertemplate=f"{'%{customdata}' if shown.size <= CELLS_WITH_SENTENCES else short}: %{{z:.4f}}<extra></extra>",
         hoverongaps=False,
-        text=numbers(shown) if shown.size <= CELLS_WITH_NUMBERS else None,
+        text=numbers(shown, view.kind, colours) if shown.size <= CELLS_WITH_NUMBERS else None,
         texttemplate="%{text}" if shown.size <= CELLS_WITH_NUMBERS else None,
         xgap=1 if cell >= 18 else 0,
         ygap=1 if cell >= 18 else 0,
@@ -83,9 +83,12 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         ticklabeloverflow="allow",
         range=[-0.5, columns - 0.5],
     )
+    title = labels.escape(view.rows.title)
+    if rows * cell < 7 * len(title):  # it would be cut off beside a low map
+        title = title.replace(", ", ",<br>", 1)
     figure.update_yaxes(
         **common,
-        title={"text": labels.escape(view.rows.title), "font": {"size": 13, "color": colours.muted}, "standoff": 8},
+        title={"text": title, "font": {"size": 13, "color": colours.muted}, "standoff": 8},
         tickvals=list(range(rows)),
         ticktext=labels.tick_text(view.rows),
         range=[rows - 0.5, -0.5],
@@ -101,9 +104,20 @@ def masked_weights(view: KindView, layer: int, head: int) -> NDArray[np.float32]
     return weights
 
 
-def numbers(weights: NDArray[np.float32]) -> NDArray[np.str_]:
-    """The weights as they stand in the cells: two decimals (".62", "1.0"), nothing for what rounds to zero."""
-    return np.array([[labels.cell_weight(value) if value >= 0.005 else "" for value in row] for row in weights])
+def numbers(weights: NDArray[np.float32], kind: str, colours: Palette) -> NDArray[np.str_]:
+    """The weights as they stand in the cells: two decimals (".62", "1.0"), nothing for what rounds to zero.
+
+    Each has a colour that stands out from its cell; Plotly's own choice is grey on the strongest ones.
+    """
+    full = theme.kind_colour(kind, colours)
+
+    def number(value: float) -> str:
+        if not value >= 0.005:
+            return ""
+        colour = theme.readable_on(theme.mix(colours.background, full, min(float(value), 1.0)))
+        return f'<span style="color:{colour}">{labels.cell_weight(value)}</span>'
+
+    return np.array([[number(value) for value in row] for row in weights])
 
 
 def sentences(view: KindView) -> NDArray[np.str_]:

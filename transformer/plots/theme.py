@@ -88,6 +88,22 @@ def mix(first: str, second: str, share: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
+def readable_on(background: str) -> str:
+    """Near-black or white, whichever stands out more from a background (WCAG 2.1, contrast ratio)."""
+    light = _luminance(background)
+    return "#10141b" if (light + 0.05) / (_luminance("#10141b") + 0.05) > 1.05 / (light + 0.05) else "#ffffff"
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour, 0 to 1 (WCAG 2.1)."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _shares(colour))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _shares(colour: str) -> tuple[float, ...]:
+    return tuple(channel / 255 for channel in _channels(colour))
+
+
 def attention_scale(kind: str, colours: Palette) -> list[list[float | str]]:
     """Colour scale for weights 0 to 1: from the background to the colour of the kind."""
     return [[0.0, colours.background], [1.0, kind_colour(kind, colours)]]

@@ -108,6 +108,10 @@ class Trainer:
         progress.finished = True  # also if the recipe now asks for fewer epochs than are done
         return progress
 
+    def steps_in_epoch(self) -> int:
+        """Updates in the first epoch; later ones may differ by a few."""
+        return len(make_batches(self.examples, self.settings.batch_tokens, self.settings.seed, 0))
+
     def step(self, batch: Batch) -> tuple[float, float, float]:
         """One update: (smoothed loss, negative log-likelihood, gradient norm), the first two in nats per piece.
 
@@ -215,7 +219,7 @@ class Trainer:
         settings, progress = self.settings, self.progress
         started = time.monotonic()
         loss = dev_loss(self.model, self.dev_examples, settings.batch_tokens)
-        outputs = translate_pairs(self.model, self.tokenizer, self.dev, SearchOptions(beam_size=1))
+        outputs = translate_pairs(self.model, self.tokenizer, self.dev, SearchOptions(beam_size=1, max_extra=20))
         references = [pair.target for pair in self.dev]
         score, exact = bleu(outputs, [references]), exact_match(outputs, references)
         progress.seconds += time.monotonic() - started

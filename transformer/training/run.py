@@ -77,6 +77,12 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         f"{'bfloat16 autocast' if trainer.bfloat16 else 'float32'} on {trainer.device}, "
         f"{torch.get_num_threads()} threads."
     )
+    steps = trainer.steps_in_epoch() * chosen.training.epochs
+    if steps < 2 * chosen.training.warmup_steps:
+        _tell(
+            f"Only about {steps:,} steps in all, but the learning rate grows over {chosen.training.warmup_steps:,} "
+            "(training.warmup_steps): lower it, train for more epochs, or make batches smaller (training.batch_tokens)."
+        )
     if state is not None:
         trainer.resume(state)
         _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")

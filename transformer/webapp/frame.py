@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 APP_NAME = "Transformer, opened up"
+PURPOSE = "Type a sentence and see what every attention head looks at while the model translates it."
 _MARK = "frame_ready"
 
 
@@ -102,6 +103,7 @@ def run() -> None:
     """Draw the whole app; ``app.py`` does nothing else."""
     st.set_page_config(page_title=APP_NAME, page_icon=_icon(), layout="wide")
     page = st.navigation(_navigation())
+    st.set_page_config(page_title=f"{page.title} · {APP_NAME}")
     if not st.session_state.get(_MARK):
         # The first run of a fresh server may have begun in Streamlit's old page mode, which would lose the values of
         # widgets at the first change of page. No widget has been drawn yet: begin again in the new mode.
@@ -120,6 +122,7 @@ def run() -> None:
     if not cards:
         _stop_without_models()
     notes = controls.refused(st.query_params.to_dict(), controls.allowed_values(cards, st.query_params.to_dict()))
+    st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
     search = controls.decoding_settings()
     if notes:

@@ -93,7 +93,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], num
 
 
 def checks_line(checks: Sequence[Check]) -> str:
-    """Whether the captured numbers keep their own laws, with the figures behind each on hover."""
+    """Whether the captured numbers keep their own laws, with what each says and measured, unfolded if one fails."""
     failed = [check for check in checks if not check.ok]
     tone = "bad" if failed else "good"
     verdict = (
@@ -102,12 +102,14 @@ def checks_line(checks: Sequence[Check]) -> str:
         else f"All {len(checks)} checks of these numbers hold"
     )
     parts = "".join(
-        f'<span class="check {"good" if check.ok else "bad"}" title="{escape(check.detail)}">'
-        f"{'✓' if check.ok else '✗'} {escape(check.name)} "
-        f"<small>{_measured(check)}</small></span>"
+        f'<li class="{"good" if check.ok else "bad"}">{"✓" if check.ok else "✗"} {escape(check.name)} '
+        f"<small>{_measured(check)}. {escape(check.detail)}</small></li>"
         for check in checks
     )
-    return f'<div class="checks"><b class="{tone}">{escape(verdict)}</b>{parts}</div>'
+    opened = " open" if failed else ""
+    return (
+        f'<details class="checks"{opened}><summary class="{tone}">{escape(verdict)}</summary><ul>{parts}</ul></details>'
+    )
 
 
 def _measured(check: Check) -> str:

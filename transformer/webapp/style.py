@@ -24,6 +24,8 @@ _RULES = """
 .st-key-pickers [data-testid="stRadioOption"]:has(input:checked) { background: var(--text); }
 .st-key-pickers [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
 .st-key-pickers [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
+.name { font-size: .88rem; color: var(--muted); margin-bottom: -.4rem; }
+.name b { color: var(--text); margin-right: .5rem; }
 .direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
 .notice { border-left: 4px solid var(--muted); background: var(--surface); color: var(--text);
   padding: .6rem .9rem; border-radius: 4px; overflow-wrap: anywhere; white-space: pre-line; }
@@ -49,8 +51,9 @@ _RULES = """
 .under { color: var(--muted); font-size: .92rem; }
 .kind { font-size: 1rem; }
 .kind i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .45rem; }
-.checks { display: flex; flex-wrap: wrap; gap: .15rem .9rem; font-size: .84rem; color: var(--muted); }
-.checks b { flex-basis: 100%; }
+.checks { font-size: .88rem; color: var(--muted); }
+.checks summary { font-weight: 600; cursor: pointer; }
+.checks ul { list-style: none; margin: .3rem 0 0; padding: 0; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 .checks small { color: var(--muted); }
