@@ -188,7 +188,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "heads that do not divide": (_model(heads=5), "divide"),
     "absurd width": (_model(d_model=10**6, heads=1), "matrix of"),
     "absurd depth": (_model(encoder_layers=10**9), "layers"),
-    "absurd length": (_model(max_length=10**15), "cannot be built"),
+    "absurd length": (_model(max_length=10**15), "max_length must be at most 65536"),
     "another width": (_model(d_model=64), "matrix of"),
     "more layers": (_model(encoder_layers=4), "parameters that config.json describes"),
     "fewer layers": (_model(decoder_layers=1), "parameters that config.json describes"),

@@ -21,14 +21,13 @@ def resolve(name_or_path: Path | str) -> Path:
         CheckpointError: there is none; the message lists the names there are.
     """
     text = str(name_or_path)
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))  # where Path.expanduser raises, on an unknown user, this leaves the text
     if _is_checkpoint(path):
         return path
-    if text not in ("", ".", "..") and path.name == text:
-        for root in _roots():
-            if _is_checkpoint(root / text):
-                return root / text
-    names = available()
+    there_are = found()
+    if text in there_are:
+        return there_are[text]
+    names = list(there_are)
     there = f"the names there are: {', '.join(names)}" if names else "train one, or give its path"
     if os.path.isdir(path / "training"):
         rule = "must be a finished run"
@@ -44,13 +43,33 @@ def resolve(name_or_path: Path | str) -> Path:
 
 def available() -> list[str]:
     """Names of the checkpoints under ``checkpoints/``: those marked as default first, then by alphabet."""
-    found: dict[str, bool] = {}
+    return list(found())
+
+
+def found() -> dict[str, Path]:
+    """The checkpoints under ``checkpoints/`` by name, in the order of ``available``.
+
+    A folder whose name cannot be written as text is left out: neither a link nor a page could name it.
+    """
+    folders: dict[str, Path] = {}
     for root in _roots():
-        if not root.is_dir():
+        try:
+            inside = sorted(root.iterdir())
+        except OSError:
             continue
-        for config in root.glob(f"*/{CONFIG}"):
-            found.setdefault(config.parent.name, _is_default(config))
-    return sorted(found, key=lambda name: (not found[name], name))
+        for folder in inside:
+            if _is_checkpoint(folder) and _is_text(folder.name):
+                folders.setdefault(folder.name, folder)
+    first = {name: _is_default(folder / CONFIG) for name, folder in folders.items()}
+    return {name: folders[name] for name in sorted(folders, key=lambda name: (not first[name], name))}
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _roots() -> list[Path]:
@@ -65,6 +84,6 @@ def _is_checkpoint(folder: Path) -> bool:
 def _is_default(config: Path) -> bool:
     try:
         values = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(values, dict) and values.get("default") is True

@@ -54,6 +54,8 @@ class Checkpoint:
     """Everything in ``config.json``."""
     sha256: str
     """Hash of ``model.safetensors``."""
+    fingerprint: str
+    """Hash of all that decides what the model computes: weights, shape and tokenizer."""
     precision: str
     """How the weights are stored: float16, bfloat16 or float32."""
 
@@ -172,6 +174,7 @@ def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:
         languages={key: str(value) for key, value in meta["languages"].items()},
         meta=meta,
         sha256=hashlib.sha256(data).hexdigest(),
+        fingerprint=_fingerprint(data, config, tokenizer),
         precision="+".join(sorted(stored)),
     )
 
@@ -196,7 +199,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
         meta = json.loads(_read(folder, CONFIG).decode("utf-8"))
-    except ValueError as error:
+        json.dumps(meta, ensure_ascii=False).encode()  # half of a surrogate pair is no text that a page could show
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} must be JSON, but it could not be read ({error}): restore it.") from error
     if not isinstance(meta, dict):
         raise CheckpointError(problem(str(path), "must be a JSON object", meta, "restore it"))
@@ -256,6 +260,11 @@ def _build(config: ModelConfig, tensors: dict[str, Tensor], path: Path) -> Trans
                 )
             parameter.copy_(tensors[name])
     return model.eval().requires_grad_(False)
+
+
+def _fingerprint(weights: bytes, config: ModelConfig, tokenizer: Tokenizer) -> str:
+    shape = json.dumps(config.to_dict(), sort_keys=True).encode()
+    return hashlib.sha256(hashlib.sha256(weights).digest() + shape + tokenizer.fingerprint.encode()).hexdigest()
 
 
 def _refuse_other_sizes(config: ModelConfig, tensors: dict[str, Tensor], path: Path) -> None:

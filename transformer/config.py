@@ -15,6 +15,9 @@ from transformer.errors import ConfigError, problem
 PAD_ID, UNK_ID, SOS_ID, EOS_ID = 0, 1, 2, 3
 SPECIAL_PIECES = ("<PAD>", "<UNK>", "<SOS>", "<EOS>")
 
+LONGEST = 65536
+"""No model has more positions: their table would fill the memory."""
+
 ACTIVATIONS = ("relu", "gelu")
 TYINGS = ("all", "target", "none")
 POSITIONS = ("sinusoidal", "learned", "none")
@@ -69,6 +72,8 @@ class ModelConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
                 raise ConfigError(problem(name, f"must be a whole number of at least {low}", value, "correct it"))
+        if self.max_length > LONGEST:
+            raise ConfigError(problem("max_length", f"must be at most {LONGEST}", self.max_length, "lower it"))
         if self.d_model % self.heads:
             fitting = [h for h in range(1, self.d_model + 1) if self.d_model % h == 0 and h <= 64]
             raise ConfigError(

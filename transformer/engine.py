@@ -170,6 +170,11 @@ class Translator:
         return self._checkpoint.sha256
 
     @property
+    def fingerprint(self) -> str:
+        """Hash of weights, shape and tokenizer: two translators with the same one compute the same."""
+        return self._checkpoint.fingerprint
+
+    @property
     def precision(self) -> str:
         """How the weights are stored; they are computed with in float32."""
         return self._checkpoint.precision

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import transformer
 from transformer.webapp import frame
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +97,7 @@ def test_too_long_a_sentence_says_the_limit(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_models_say_how_to_train_one(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.catalogue.available", list)
+    monkeypatch.setattr("transformer.catalogue.found", dict)
     app = start(page)
     assert not app.exception
     (said,) = notices(app)
@@ -198,3 +200,53 @@ def test_changing_the_page_keeps_the_sentence_and_does_not_crash() -> None:
         app.switch_page(str(ROOT / "pages" / f"{page}.py")).run()
         assert not app.exception
         assert app.text_input(key="sentence").value == "Two dogs run."
+
+
+def test_two_checkpoints_with_the_same_weights_are_not_mixed_up(in_workplace: Path) -> None:
+    """One head of 32 computes another thing than four of 8 with the very same matrices."""
+    other = in_workplace / "checkpoints" / "one-head"
+    shutil.copytree(in_workplace / "checkpoints" / "tiny", other)
+    try:
+        config = json.loads((other / "config.json").read_text(encoding="utf-8"))
+        config["model"]["heads"] = 1
+        (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        for model in ("tiny", "one-head", "tiny"):
+            app = start("attention", model=model, sentence="Two dogs run.", kind="encoder")
+            assert not app.exception
+            expected = transformer.load(in_workplace / "checkpoints" / model).inspect("Two dogs run.").encoder[-1, 0]
+            np.testing.assert_allclose(array(charts(app)[0]["data"][0]["z"]), expected, atol=1e-6)
+    finally:
+        shutil.rmtree(other)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_bad_folder_among_the_checkpoints_harms_no_other(page: str, in_workplace: Path) -> None:
+    folder = in_workplace / "checkpoints"
+    bad = [folder / "~nobody", folder / "config-is-a-folder", folder / "deep", folder / "half"]
+    bad.append(Path(os.fsdecode(bytes(folder) + b"/\xff\xfe")))
+    for path in bad:
+        path.mkdir()
+    try:
+        (bad[0] / "config.json").write_text("{}", encoding="utf-8")
+        (bad[1] / "config.json").mkdir()
+        (bad[2] / "config.json").write_text("[" * 100_000, encoding="utf-8")
+        half = json.loads((folder / "tiny" / "config.json").read_text(encoding="utf-8"))
+        half["examples"] = ["\ud800"]
+        (bad[3] / "config.json").write_text(json.dumps(half), encoding="utf-8")
+        (bad[4] / "config.json").write_text("{}", encoding="utf-8")
+        app = start(page, sentence="Two dogs run.")
+        assert not app.exception
+        assert "Two" in ribbon(app) or "·w" in ribbon(app)
+        for name in ("~nobody", "deep", "half"):
+            app = start(page, model=name, sentence="Two dogs run.")
+            assert not app.exception
+            assert notices(app)[0].startswith(f"The model {name} cannot be opened.")
+    finally:
+        for path in bad:
+            shutil.rmtree(path)
+
+
+def test_a_number_of_a_link_may_be_written_in_another_way() -> None:
+    app = start(sentence="Two dogs run.", length_penalty="1", beam="2")
+    assert not app.exception
+    assert not [said for said in notices(app) if said.startswith("The link asks")]

@@ -9,7 +9,7 @@ from test_plots_theme import contrast
 from transformer.analysis.maps import kind_view
 from transformer.capture.record import KINDS, AttentionRecord
 from transformer.plots import theme
-from transformer.plots.heatmap import CELLS_WITH_SENTENCES, attention_map, least_width, numbers
+from transformer.plots.heatmap import CELLS_WITH_SENTENCES, against_the_rest, attention_map, least_width
 
 LANGUAGES = {"source": "English", "target": "German"}
 SOURCE_TICKS = ["&lt;SOS&gt;", "dog", "dog", "&lt;/s&gt;", "$x_1$", "2019", "<u>你</u>", "&lt;EOS&gt;"]
@@ -77,18 +77,32 @@ def test_numbers_in_cells_have_two_decimals_and_no_zeros(record: AttentionRecord
     weights[..., 0] = 1.0
     weights[0, 0, 0, :2] = 0.996, 0.004
     text = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.LIGHT)
-    assert list(text.data[0].text[0]) == ['<span style="color:#ffffff">1.0</span>'] + [""] * 7
+    assert list(text.data[0].text[0]) == ["1.0"] + [""] * 7
 
 
 @pytest.mark.parametrize("colours", [theme.LIGHT, theme.DARK], ids=["light", "dark"])
-def test_numbers_stand_out_from_their_cells(record: AttentionRecord, colours: theme.Palette) -> None:
-    steps = np.linspace(0.01, 1.0, 50, dtype=np.float32)
-    for kind in KINDS:
-        for weight, text in zip(steps, numbers(steps[None], kind, colours)[0], strict=True):
-            cell = theme.mix(colours.background, theme.kind_colour(kind, colours), float(weight))
-            own = str(text).partition("color:")[2][:7]
-            other = {"#10141b": "#ffffff", "#ffffff": "#10141b"}[own]
-            assert contrast(own, cell) >= max(contrast(other, cell), 4.2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_stand_out_from_their_cells(record: AttentionRecord, colours: theme.Palette, kind: str) -> None:
+    figure = attention_map(kind_view(record, kind, LANGUAGES), 0, 0, colours)
+    steps = np.linspace(0.0, 1.0, 50, dtype=np.float32)
+    strong = against_the_rest(steps[None], kind, colours)[0]
+    usual = figure.data[0].textfont.color
+    for weight, again in zip(steps, strong, strict=True):
+        cell = theme.mix(colours.background, theme.kind_colour(kind, colours), float(weight))
+        own, other = (theme.readable_on(theme.kind_colour(kind, colours)), usual) if again else (usual, "#ffffff")
+        assert contrast(own, cell) >= 4.2
+        assert contrast(own, cell) >= contrast(other, cell) - 0.1
+
+
+def test_a_strong_cell_is_drawn_again_with_the_same_weight(record: AttentionRecord) -> None:
+    weights = np.zeros_like(record.cross)
+    weights[..., 2] = 1.0
+    figure = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.DARK)
+    first, again = figure.data
+    assert np.isnan(again.z).sum() == again.z.size - len(again.z)
+    np.testing.assert_array_equal(again.z[:, 2], first.z[:, 2])
+    assert (first.textfont.color, again.textfont.color) == ("#ffffff", "#10141b")
+    assert again.hoverinfo == "skip"
 
 
 def test_title_of_a_low_map_takes_two_lines(record: AttentionRecord) -> None:

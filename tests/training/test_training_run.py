@@ -363,12 +363,41 @@ def test_an_existing_run_or_checkpoint_is_not_overwritten(recipe: str, tmp_path:
 
 def test_a_run_that_never_saved_leaves_no_history(recipe: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    out.mkdir()
+    (out / "training").mkdir(parents=True)
+    (out / "training" / "recipe.json").write_text("{}", encoding="utf-8")
     History(out / "history.jsonl").append(kind="train", step=1, loss=9.0)
     train(recipe, out, training__epochs=1)
     steps = [line["step"] for line in History(out / "history.jsonl").lines() if line["kind"] == "train"]
     assert steps == sorted(set(steps))
     assert all(line.get("loss") != 9.0 for line in History(out / "history.jsonl").lines())
+
+
+@pytest.mark.parametrize("name", ["README.md", "history.jsonl", "tokenizer.model", "model.safetensors"])
+def test_files_of_somebody_are_not_overwritten(recipe: str, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / name).write_text("dear", encoding="utf-8")
+    with pytest.raises(TrainingError, match=rf"--out must not hold files that a run writes.*{name}"):
+        train(recipe, out, training__epochs=1)
+    assert [path.name for path in out.iterdir()] == [name]
+    assert (out / name).read_text(encoding="utf-8") == "dear"
+
+
+def test_two_runs_cannot_share_a_folder(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "run"
+    real_step = Trainer.step
+    refused: list[str] = []
+
+    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
+        if self.progress.step == 1:
+            with pytest.raises(TrainingError) as caught:
+                train(recipe, out, training__seed=2)
+            refused.append(str(caught.value))
+        return real_step(self, batch)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    assert train(recipe, out, training__epochs=1) == 0
+    assert refused[0].startswith("--out must not be in use by another run")
 
 
 def test_out_must_be_a_folder(recipe: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -26,12 +27,13 @@ def translate(arguments: Namespace) -> int:
         rule = f"must not exceed --beam {arguments.beam}"
         raise InputError(problem("--nbest", rule, arguments.nbest, "widen the beam"))
     translator = _load(arguments.checkpoint)
-    for number, text in enumerate(arguments.text or _lines_of_input(), start=1):
-        if text.strip() or arguments.text:
+    given = [_whole(text) for text in arguments.text]
+    for number, text in enumerate(given or _lines_of_input(), start=1):
+        if text.strip() or given:
             try:
                 found = translator.translate(text, arguments.beam, arguments.length_penalty, arguments.nbest)
             except InputError as error:
-                if arguments.text:
+                if given:
                     raise
                 raise InputError(f"standard input, line {number}: {error}") from error
             print(_translation(found, number, arguments), flush=True)
@@ -78,9 +80,17 @@ def inspect(arguments: Namespace) -> int:
         raise InputError(problem("--out", "must be a file", str(out), "give a file name"))
     translator = _load(arguments.checkpoint)
     record = translator.inspect(
-        arguments.text, arguments.target, beam_size=arguments.beam, length_penalty=arguments.length_penalty
+        _whole(arguments.text),
+        None if arguments.target is None else _whole(arguments.target),
+        beam_size=arguments.beam,
+        length_penalty=arguments.length_penalty,
     )
-    write_atomically(out, _exported(record, out.suffix.lower(), translator.languages))
+    content = _exported(record, out.suffix.lower(), translator.languages)
+    try:
+        write_atomically(out, content)
+    except OSError as error:  # its own message would name the hidden file that is renamed into place
+        remedy = f"choose another place ({error.strerror or error})"
+        raise InputError(problem("--out", "must be a file that can be written", str(out), remedy)) from error
     kinds = ("encoder", "decoder", "cross")
     shapes = ", ".join(f"{kind} {'×'.join(map(str, record.attention(kind).shape))}" for kind in kinds)
     print(f"{record.source_text} → {record.target_text}", file=sys.stderr)
@@ -98,6 +108,8 @@ def train(arguments: Namespace) -> int:
             raise InputError(
                 problem("--set", "must be section.key=value", override, "put RECIPE before --set, and = before a value")
             )
+    if _whole(str(arguments.out)) != str(arguments.out):  # the model card names the folder
+        raise InputError(problem("--out", "must be named in UTF-8", str(arguments.out), "choose another name"))
     from transformer.training.run import train_command
 
     return train_command(
@@ -143,15 +155,27 @@ def _load(checkpoint: str) -> Translator:
 
 
 def _lines_of_input() -> Iterator[str]:
+    """Read and decoded one by one, so that what is wrong with a line leaves those before it alone; only "\\n", or
+    "\\r\\n", ends one."""
+    if sys.stdin is None:  # Python's way to say that it was closed
+        raise InputError(problem("standard input", "must be open", "closed", "give the sentences as arguments"))
     if sys.stdin.isatty():
         print("A sentence a line; end with Ctrl-D.", file=sys.stderr)
-    try:
-        for line in sys.stdin:
-            yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            problem("standard input", "must be UTF-8 text", error.object[error.start : error.end], "convert it")
-        ) from error
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            bad = line[error.start : error.start + 8]
+            raise InputError(
+                problem(f"standard input, line {number},", "must be UTF-8 text", bad, "convert it to UTF-8")
+            ) from error
+        yield text
+
+
+def _whole(text: str) -> str:
+    """An argument with U+FFFD for each byte that was not UTF-8: Python hands those over as lone surrogates, which no
+    file can hold."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _translation(found: Translation, number: int, arguments: Namespace) -> str:

@@ -138,7 +138,7 @@ def _checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--beam", type=_count, default=5, metavar="N", help="hypotheses kept at each step (5)")
+    parser.add_argument("--beam", type=_beam, default=5, metavar="N", help="hypotheses kept at each step (5)")
     parser.add_argument(
         "--length-penalty", type=float, default=0.6, metavar="A", help="alpha of ((5+n)/6)^alpha; 0 turns it off (0.6)"
     )
@@ -158,6 +158,15 @@ def _count(text: str) -> int:
     return value
 
 
+def _beam(text: str) -> int:
+    from transformer.decoding.options import WIDEST_BEAM
+
+    value = _count(text)
+    if value > WIDEST_BEAM:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at most {WIDEST_BEAM}, but it was {text!r}")
+    return value
+
+
 def _give_up_output() -> None:
     """If standard output cannot take what is left, let it go nowhere: the interpreter flushes once more at its end."""
     try:
@@ -172,9 +181,8 @@ def _complain(sentence: str) -> int:
 
 
 def _speak_utf8() -> None:
-    """UTF-8 whatever the locale is; only "\\n" ends a line of standard input."""
-    for stream, newline in ((sys.stdin, "\n"), (sys.stdout, None), (sys.stderr, None)):
+    """UTF-8 whatever the locale is; the bytes of a file name that are none are written as escapes."""
+    for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            errors = "backslashreplace" if stream is sys.stderr else "strict"
-            reconfigure(encoding="utf-8", errors=errors, newline=newline)
+            reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from transformer.errors import InputError, problem
 
 
+WIDEST_BEAM = 100
+"""Memory and time grow with M, and the translations of a beam this wide are no better, often worse."""
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """How to search. The defaults but for the beam (4 there) are the paper's, Section 6.1.
@@ -17,7 +21,7 @@ class SearchOptions:
     """
 
     beam_size: int = 5
-    """M, live hypotheses kept after every step; 1 is greedy decoding."""
+    """M, live hypotheses kept after every step; 1 is greedy decoding, ``WIDEST_BEAM`` the most."""
     length_penalty: float = 0.6
     """alpha of Wu et al. 2016, Section 7: a score is the total log-probability over ((5 + n) / 6) ** alpha, n counting
     the written pieces with <EOS>. 0 compares plain totals. Never below 0: the stopping rule would no longer hold."""
@@ -31,6 +35,8 @@ class SearchOptions:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
                 raise InputError(problem(name, f"must be a whole number of at least {low}", value, "correct it"))
+        if self.beam_size > WIDEST_BEAM:
+            raise InputError(problem("beam_size", f"must be at most {WIDEST_BEAM}", self.beam_size, "narrow the beam"))
         alpha = self.length_penalty
         if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0.0 <= alpha <= 10.0:
             raise InputError(

@@ -43,7 +43,7 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         customdata=sentences(view) if shown.size <= CELLS_WITH_SENTENCES else None,
         hovertemplate=f"{'%{customdata}' if shown.size <= CELLS_WITH_SENTENCES else short}: %{{z:.4f}}<extra></extra>",
         hoverongaps=False,
-        text=numbers(shown, view.kind, colours) if shown.size <= CELLS_WITH_NUMBERS else None,
+        text=numbers(shown) if shown.size <= CELLS_WITH_NUMBERS else None,
         texttemplate="%{text}" if shown.size <= CELLS_WITH_NUMBERS else None,
         xgap=1 if cell >= 18 else 0,
         ygap=1 if cell >= 18 else 0,
@@ -64,6 +64,22 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         },
     )
     figure = go.Figure(trace)
+    if shown.size <= CELLS_WITH_NUMBERS:
+        # A trace has one colour of text, and Plotly's own choice is too pale; cells that need another are drawn again.
+        strong = against_the_rest(shown, view.kind, colours)
+        usual = theme.readable_on(colours.background)
+        figure.update_traces(textfont={"color": usual})
+        again = go.Heatmap(trace)
+        again.update(
+            z=np.where(strong, shown, np.nan),
+            customdata=None,
+            hovertemplate=None,
+            hoverinfo="skip",
+            showscale=False,
+            textfont={"color": theme.readable_on(theme.kind_colour(view.kind, colours))},
+        )
+        if strong.any():
+            figure.add_trace(again)
     figure.update_layout(
         **theme.base_layout(colours),
         height=top + rows * cell + 30 + 62,
@@ -104,20 +120,18 @@ def masked_weights(view: KindView, layer: int, head: int) -> NDArray[np.float32]
     return weights
 
 
-def numbers(weights: NDArray[np.float32], kind: str, colours: Palette) -> NDArray[np.str_]:
-    """The weights as they stand in the cells: two decimals (".62", "1.0"), nothing for what rounds to zero.
+def numbers(weights: NDArray[np.float32]) -> NDArray[np.str_]:
+    """The weights as they stand in the cells: two decimals (".62", "1.0"), nothing for what rounds to zero."""
+    return np.array([[labels.cell_weight(value) if value >= 0.005 else "" for value in row] for row in weights])
 
-    Each has a colour that stands out from its cell; Plotly's own choice is grey on the strongest ones.
-    """
-    full = theme.kind_colour(kind, colours)
 
-    def number(value: float) -> str:
-        if not value >= 0.005:
-            return ""
-        colour = theme.readable_on(theme.mix(colours.background, full, min(float(value), 1.0)))
-        return f'<span style="color:{colour}">{labels.cell_weight(value)}</span>'
-
-    return np.array([[number(value) for value in row] for row in weights])
+def against_the_rest(weights: NDArray[np.float32], kind: str, colours: Palette) -> NDArray[np.bool_]:
+    """Cells so strong that their number needs another colour than those near the background."""
+    full, usual = theme.kind_colour(kind, colours), theme.readable_on(colours.background)
+    steps = np.linspace(0.0, 1.0, 101)
+    other = np.array([theme.readable_on(theme.mix(colours.background, full, step)) != usual for step in steps])
+    chosen: NDArray[np.bool_] = other[np.rint(np.clip(np.nan_to_num(weights), 0.0, 1.0) * 100).astype(int)]
+    return chosen
 
 
 def sentences(view: KindView) -> NDArray[np.str_]:

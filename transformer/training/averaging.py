@@ -7,6 +7,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from transformer.errors import TrainingError, problem
@@ -32,12 +33,28 @@ def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of the weights in some files, summed in float64.
 
     Raises:
-        TrainingError: no files.
+        TrainingError: no files, or one that is missing or damaged.
     """
     if not paths:
         raise TrainingError(problem("weights to average", "must be at least one file", 0, "train for an epoch first"))
     total: dict[str, Tensor] = {}
     for path in paths:
-        for name, tensor in safetensors.torch.load_file(path).items():
+        for name, tensor in _read(path).items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, SafetensorError) as error:
+        fault = "damaged" if path.is_file() else "missing"
+        raise TrainingError(
+            problem(
+                f"weights {path}",
+                "must be a whole safetensors file",
+                fault,
+                "restore it; or, if it is of the last epoch, delete state.pt beside it, and --resume trains that epoch "
+                "again; or else train anew in another --out",
+            )
+        ) from error

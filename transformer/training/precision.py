@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from transformer.errors import TrainingError, problem
+
 _BFLOAT16 = ("avx512_bf16", "amx_bf16")
 """Names that ``torch.cpu.get_capabilities`` has for it. It knows some for ARM too; whether they pay is not measured."""
 
@@ -25,7 +27,15 @@ def use_bfloat16(precision: str, device: torch.device) -> bool:
 
 
 def choose_device(name: str) -> torch.device:
-    """A recipe's ``device``: "auto" is CUDA when there is one."""
+    """A recipe's ``device``: "auto" is CUDA when there is one.
+
+    Raises:
+        TrainingError: CUDA is asked for, and there is none.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise TrainingError(
+            problem("training.device", "must be a device that PyTorch finds here", name, "use auto or cpu")
+        )
     return torch.device(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,18 @@ from typing import Any
 from transformer.config import PRESETS, ModelConfig
 from transformer.errors import ConfigError, problem
 from transformer.files import write_atomically
+
+_LARGEST = 2**63 - 1
+"""TOML's and PyTorch's largest whole number; so it bounds the seed too."""
+_UPPER = {"training.threads": 1024, "training.warmup_steps": 10**7}
+_WIDEST = {
+    "d_model": 65536,
+    "feed_forward": 65536,
+    "encoder_layers": 1000,
+    "decoder_layers": 1000,
+    "max_length": 65536,
+}
+"""Sizes of a model above which a recipe holds a slip of the pen: no machine could hold it."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "recipes"
 GENERATED = "reverse"
@@ -164,18 +177,18 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe, by name or path, and apply ``section.key=value`` overrides.
 
     Raises:
-        ConfigError: no such recipe, broken TOML, an unknown key (the nearest known one is named), or a wrong value.
+        ConfigError: no such recipe, one that cannot be read, broken TOML, an unknown key (the nearest known one is named), or a wrong value.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = FOLDER / f"{name_or_path}.toml"
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        values = tomllib.loads(_text_of(path, name_or_path))
+    except RecursionError as error:
         raise ConfigError(
-            problem("recipe", "must be a .toml file or a known name", name_or_path, f"known are {', '.join(names())}")
+            problem(f"recipe {path.name}", "must be valid TOML", "nested too deeply", "take out brackets")
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError is one; a number of thousands of digits is a plain one
         raise ConfigError(
             problem(f"recipe {path.name}", "must be valid TOML", str(error), "correct that line")
         ) from error
@@ -187,6 +200,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
 def recipe_from(values: Mapping[str, Any], name: str = "recipe") -> Recipe:
     """Build a recipe from plain values, refusing unknown sections and keys."""
     parts: dict[str, Any] = {"name": str(values.get("name", name))}
+    _refuse_odd("name", parts["name"])
     for section, content in values.items():
         if section == "name":
             continue
@@ -200,6 +214,7 @@ def recipe_from(values: Mapping[str, Any], name: str = "recipe") -> Recipe:
         for key in content:
             if key not in known:
                 raise ConfigError(_unknown(f"key of [{section}]", key, sorted(known)))
+            _refuse_odd(f"{section}.{key}", content[key])
         parts[section] = dict(content) if section == "model" else _section(section, content)
     recipe = Recipe(**parts)
     _check(recipe)
@@ -209,6 +224,37 @@ def recipe_from(values: Mapping[str, Any], name: str = "recipe") -> Recipe:
 def save_recipe(recipe: Recipe, path: Path) -> None:
     """Write the recipe with all its values as JSON, for resuming and for the model card."""
     write_atomically(path, (json.dumps(recipe.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _text_of(path: Path, named: str) -> str:
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ConfigError(
+            problem("recipe", "must be a .toml file or a known name", named, f"known are {', '.join(names())}")
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            problem("recipe", "must be a readable file", str(path), f"check it ({error.strerror})")
+        ) from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        bad = data[error.start : error.start + 8]
+        raise ConfigError(
+            problem(f"recipe {path.name}, line {line},", "must be UTF-8 text", bad, "convert the file to UTF-8")
+        ) from error
+
+
+def _refuse_odd(name: str, value: Any) -> None:
+    """Refuse what TOML or ``--set`` can say, but no file name, JSON file or PyTorch call can take."""
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(item, int) and abs(item) > _LARGEST:
+            bits = f"a number of {item.bit_length()} bits"  # too many digits cannot even be shown
+            raise ConfigError(problem(name, f"must be at most {_LARGEST}", bits, "lower it"))
+        if isinstance(item, str) and ("\0" in item or item.encode("utf-8", "ignore").decode() != item):
+            raise ConfigError(problem(name, "must be UTF-8 text without NUL", item, "take those characters out"))
 
 
 def _section(name: str, content: Mapping[str, Any]) -> Any:
@@ -237,7 +283,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
         raise ConfigError(problem("--set", "must be section.key=value", override, "for example training.epochs=10"))
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError as error:
+        raise ConfigError(problem("--set", "must be valid TOML", override, "take out brackets")) from error
+    except ValueError:
         value = text.strip()  # a bare word is meant as text
     target = values.setdefault(section, {})
     if not isinstance(target, dict):
@@ -287,6 +335,7 @@ def _check(recipe: Recipe) -> None:
         value = getattr(training, name)
         if not lowest <= value <= highest:
             raise ConfigError(problem(f"training.{name}", f"must be from {lowest} to {highest}", value, "correct it"))
+    _check_size(recipe)
     for name, value, allowed in (
         ("training.precision", training.precision, ("auto", "float32", "bfloat16")),
         ("training.device", training.device, ("auto", "cpu", "cuda")),
@@ -305,6 +354,19 @@ def _check(recipe: Recipe) -> None:
     if data.max_pieces > config.max_length:
         rule = f"must be at most model.max_length = {config.max_length}"
         raise ConfigError(problem("data.max_pieces", rule, data.max_pieces, "lower it, or raise model.max_length"))
+
+
+def _check_size(recipe: Recipe) -> None:
+    for section in SECTIONS:
+        for key, value in vars(getattr(recipe, section)).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(problem(f"{section}.{key}", "must be a finite number", value, "correct it"))
+    sizes = {name: getattr(getattr(recipe, name.partition(".")[0]), name.partition(".")[2]) for name in _UPPER}
+    sizes |= {f"model.{key}": recipe.model.get(key) for key in _WIDEST}
+    for name, most in (_UPPER | {f"model.{key}": most for key, most in _WIDEST.items()}).items():
+        size = sizes[name]
+        if isinstance(size, int) and size > most:
+            raise ConfigError(problem(name, f"must be at most {most}", size, "lower it"))
 
 
 def _check_data(data: DataSection) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from transformer.catalogue import CONFIG, TOKENIZER
+from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
 from transformer.checkpoint import PRECISIONS, save_checkpoint
 from transformer.decoding.options import SearchOptions
 from transformer.errors import DataError, TrainingError, problem
@@ -22,11 +22,14 @@ from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
+from transformer.training.lock import only_one
 from transformer.training.loop import Progress, Trainer
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, test_sets
 from transformer.training.state import exists, read_state
+
+RECIPE, CARD = "recipe.json", "README.md"
 
 
 def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool, data_dir: Path | None) -> int:
@@ -44,19 +47,26 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
     """
     chosen = load_recipe(recipe, overrides)
     _refuse_taken(out, resume)
-    state = read_state(out / "training", chosen, _tell) if resume else None
-    if chosen.training.threads:
-        torch.set_num_threads(chosen.training.threads)
+    if resume and not exists(out / "training"):
+        raise TrainingError(problem("--resume", "needs a saved state", str(out), "start without --resume"))
     try:
         (out / "training").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TrainingError(
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
-    folder = data_dir or Path("data")
+    with only_one(out / "training"):
+        return _train(chosen, out, resume, data_dir or Path("data"))
+
+
+def _train(chosen: Recipe, out: Path, resume: bool, folder: Path) -> int:
+    state = read_state(out / "training", chosen, _tell) if resume else None
+    if chosen.training.threads:
+        torch.set_num_threads(chosen.training.threads)
     material = load_material(chosen.data, folder)
     _tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
     if state is None:
+        save_recipe(chosen, out / "training" / RECIPE)
         (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
     tokenizer = _tokenizer(chosen, material, out, resume)
     examples, too_long = to_examples(material.train, tokenizer, chosen.data.max_pieces)
@@ -86,7 +96,7 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
     if state is not None:
         trainer.resume(state)
         _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
-    save_recipe(chosen, out / "training" / "recipe.json")
+    save_recipe(chosen, out / "training" / RECIPE)
     try:
         with stop_on_signals() as stop:
             progress = trainer.run(stop)
@@ -152,9 +162,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         dtype=recipe.checkpoint.dtype,
         default=recipe.checkpoint.default,
     )
-    write_atomically(
-        out / "README.md", model_card(out.resolve().name, trainer.model.config, training, data, scores).encode()
-    )
+    write_atomically(out / CARD, model_card(out.resolve().name, trainer.model.config, training, data, scores).encode())
     _tell(f"Checkpoint written to {out}.")
 
 
@@ -169,6 +177,12 @@ def _refuse_taken(out: Path, resume: bool) -> None:
         )
     if (out / CONFIG).is_file():
         raise TrainingError(problem("--out", "must not hold a checkpoint", str(out), "name a new folder"))
+    if not (out / "training" / RECIPE).is_file():
+        for name in (WEIGHTS, TOKENIZER, HISTORY, CARD):
+            if (out / name).exists():
+                raise TrainingError(
+                    problem("--out", "must not hold files that a run writes", name, "name a new folder")
+                )
 
 
 def _tokenizer(recipe: Recipe, material: Material, out: Path, resume: bool) -> Tokenizer:

@@ -38,12 +38,20 @@ def refused(raw: Mapping[str, str], allowed: Mapping[str, Sequence[object]]) -> 
     for name, options in allowed.items():
         texts = [str(option) for option in options]
         value = raw.get(name)
-        if value is not None and value not in texts:
+        if value is not None and value not in texts and not _same_number(value, options):
             shown = value if len(value) <= 40 else value[:39] + "…"
             notes.append(
                 f"The link asks for {name} “{shown}”, which is not there; the usual one is shown. {_offer(texts)}"
             )
     return notes
+
+
+def _same_number(value: str, options: Sequence[object]) -> bool:
+    """Whether a number of the URL is on offer though it is written in another way ("2" for "2.0")."""
+    try:
+        return float(value) in [option for option in options if isinstance(option, (int, float))]
+    except ValueError:
+        return False
 
 
 def model_picker(cards: Mapping[str, Card]) -> Card:

@@ -18,7 +18,7 @@ import streamlit as st
 from PIL import Image
 
 from transformer.analysis.alignment import partners
-from transformer.errors import CheckpointError, TransformerError
+from transformer.errors import CheckpointError, InputError, TransformerError
 from transformer.plots import theme
 from transformer.webapp import controls, markup, resources
 from transformer.webapp.resources import Card, Search
@@ -187,9 +187,11 @@ def _compute(card: Card, sentence: str, search: Search) -> tuple[Translator, Tra
         return translator, translation, resources.record(translator, sentence, translation.ids)
     except (CheckpointError, OSError) as error:
         _stop("error", f"The model {card.name} cannot be opened. Choose another model above. What is wrong: {error}")
-    except TransformerError as error:
+    except InputError as error:
         text = str(error)
         _stop("warning", text[:1].upper() + text[1:])
+    except TransformerError as error:
+        _stop("error", f"The model {card.name} does not work. Choose another model above. What is wrong: {error}")
 
 
 def _ribbon(record: AttentionRecord, card: Card) -> str:

@@ -64,9 +64,9 @@ def warm() -> bool:
 
 def cards() -> dict[str, Card]:
     """The checkpoints there are, by name, in the order in which they are offered."""
-    from transformer.catalogue import available, resolve
+    from transformer.catalogue import found
 
-    return {name: _card(name, resolve(name)) for name in available()}
+    return {name: _card(name, folder) for name, folder in found().items()}
 
 
 def engine(card: Card) -> Translator:
@@ -84,7 +84,7 @@ def translation(translator: Translator, text: str, search: Search) -> Translatio
     Raises:
         InputError: the text is empty or too long.
     """
-    return _translation(translator, translator.sha256, text, search.beam, search.length_penalty, search.nbest)
+    return _translation(translator, translator.fingerprint, text, search.beam, search.length_penalty, search.nbest)
 
 
 def record(translator: Translator, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
@@ -93,7 +93,7 @@ def record(translator: Translator, text: str, target_ids: tuple[int, ...]) -> At
     Raises:
         InputError: the text is empty or too long.
     """
-    return _record(translator, translator.sha256, text, target_ids)
+    return _record(translator, translator.fingerprint, text, target_ids)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Loading the model …")
@@ -105,13 +105,13 @@ def _engine(folder: str, stamp: tuple[tuple[str, int, int], ...]) -> Translator:
 
 @st.cache_data(max_entries=256, show_spinner="Translating …")
 def _translation(
-    _translator: Translator, sha256: str, text: str, beam: int, length_penalty: float, nbest: int
+    _translator: Translator, fingerprint: str, text: str, beam: int, length_penalty: float, nbest: int
 ) -> Translation:
     return _translator.translate(text, beam_size=beam, length_penalty=length_penalty, nbest=nbest)
 
 
 @st.cache_data(max_entries=64, show_spinner="Reading the attention maps …")
-def _record(_translator: Translator, sha256: str, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
+def _record(_translator: Translator, fingerprint: str, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
     return _translator.inspect(text, target_ids=target_ids)
 
 
@@ -126,7 +126,8 @@ def _card(name: str, folder: Path) -> Card:
     """Read leniently: a damaged file is the loader's to report, with its own sentence."""
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair cannot be sent to a browser
+    except (OSError, ValueError, RecursionError):
         return Card(name, folder)
     if not isinstance(values, dict):
         return Card(name, folder)
