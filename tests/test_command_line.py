@@ -114,6 +114,7 @@ def test_translate_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> 
     _mistake(run("translate", tiny_checkpoint, ""), "sentence must hold")
     _mistake(run("translate", tiny_checkpoint, "a", "--beam", "0"), "--beam", "at least 1")
     _mistake(run("translate", tiny_checkpoint, "a", "--beam", "many"), "--beam")
+    _mistake(run("translate", tiny_checkpoint, "a", "--beam", "99999999"), "--beam", "at most 100")
     _mistake(run("translate", tiny_checkpoint, "a", "--length-penalty", "-1"), "length_penalty")
     _mistake(run("translate", tiny_checkpoint, "a", "--length-penalty", "x"), "--length-penalty")
     _mistake(run("translate", tiny_checkpoint, "a", "--nbest", "6"), "--nbest", "--beam 5")
@@ -130,6 +131,30 @@ def test_a_line_too_long_is_named_after_the_lines_before_it(run: Any, tiny_check
     assert out.count("\n") == 2
     assert "line 3" in err
     assert "at most 64 pieces" in err
+
+
+def test_a_line_that_is_not_utf8_is_named_after_the_lines_before_it(
+    run: Any, tiny_checkpoint: Path, translator: Translator
+) -> None:
+    status, out, err = run("translate", tiny_checkpoint, "--beam", 1, stdin=b"a b\n\xff\xfe\nc\n")
+    assert (status, out) == (2, translator.translate("a b", beam_size=1).text + "\n")
+    assert err.startswith("standard input, line 2, must be UTF-8 text")
+    assert err.count("\n") == 1
+
+
+def test_standard_input_that_is_closed_is_a_mistake(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    status = main(["translate", str(tiny_checkpoint)])
+    _mistake((status, *capsys.readouterr()), "standard input must be open")
+
+
+def test_arguments_that_are_not_utf8_are_read_with_replacements(run: Any, tiny_checkpoint: Path) -> None:
+    """``$'A \\xff dog.'`` reaches Python with a lone surrogate in it."""
+    status, out, err = run("translate", tiny_checkpoint, "--json", "A \udcff dog.")
+    assert status == 0, err
+    assert json.loads(out)["source"] == "A \ufffd dog."
 
 
 # ---------------------------------------------------------------------------------------------------- inspect
@@ -171,6 +196,36 @@ def test_inspect_html_is_one_page_that_opens_offline(run: Any, tiny_checkpoint: 
     assert "src=" not in markup
     assert "<b>dogs" not in page
     assert "Plotly" in page
+
+
+@pytest.mark.parametrize("suffix", ["json", "html", "npz"])
+def test_inspect_takes_arguments_that_are_not_utf8(
+    run: Any, tiny_checkpoint: Path, tmp_path: Path, suffix: str
+) -> None:
+    if suffix == "html":
+        pytest.importorskip("transformer.plots.page")
+    out = tmp_path / f"x.{suffix}"
+    status, _, err = run("inspect", tiny_checkpoint, "A \udcff dog.", "--target", "\udcff", "--out", out)
+    assert status == 0, err
+    assert out.stat().st_size > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs file names of any bytes")
+def test_inspect_writes_to_a_name_that_is_not_utf8(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    out = os.fsencode(tmp_path) + b"/\xff.npz"
+    command = [sys.executable, "-m", "transformer", "inspect", str(tiny_checkpoint), "a", "--target", "b", "--out", out]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"/\\udcff.npz: encoder" in done.stdout
+    assert os.path.getsize(out) > 0
+
+
+def test_inspect_names_the_file_that_cannot_be_written(run: Any, tiny_checkpoint: Path) -> None:
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("needs /proc")
+    outcome = run("inspect", tiny_checkpoint, "a", "--target", "b", "--out", "/proc/a.npz")
+    _mistake(outcome, "--out", "'/proc/a.npz'")
+    assert ".tmp" not in outcome[2]
 
 
 def test_inspect_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> None:
@@ -248,6 +303,7 @@ def test_train_mistakes(run: Any, tmp_path: Path) -> None:
     pytest.importorskip("transformer.training.run")
     _mistake(run("train", "no-such-recipe", "--out", tmp_path / "x"), "no-such-recipe")
     _mistake(run("train", "reverse"), "--out")
+    _mistake(run("train", "reverse", "--out", tmp_path / "\udcff"), "named in UTF-8")
     _mistake(run("train", "reverse", "--out", tmp_path / "x", "--set", "steps"), "--set")
     assert not (tmp_path / "x").exists()
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from transformer.config import EOS_ID, PAD_ID, SOS_ID, UNK_ID
 from transformer.decoding.beam import Hypothesis, SearchOptions, beam_search, length_penalty
+from transformer.decoding.options import WIDEST_BEAM
 from transformer.errors import InputError, TransformerError
 
 ALPHAS = st.sampled_from([0.0, 0.6, 1.0, 2.5])
@@ -46,8 +47,8 @@ def search_one(table, max_length: int, **options) -> list[Hypothesis]:
 def test_wide_beam_equals_brute_force(seed, vocabulary, max_length, alpha, memory) -> None:
     table = random_table(seed, vocabulary, memory=memory)
     truth = brute_force(table, vocabulary, max_length, alpha)
-    # As many places as there are prefixes one piece short of the longest: then nothing is ever pruned.
-    beam_size = max(2, (vocabulary - EOS_ID) ** max_length)
+    # As many places as there are texts that may go on, at most 3 letters to the power of 4: nothing is ever pruned.
+    beam_size = min(WIDEST_BEAM, max(2, (vocabulary - EOS_ID) ** max_length))
     found = search_one(table, max_length, beam_size=beam_size, length_penalty=alpha, nbest=min(len(truth), beam_size))
     assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in truth[: len(found)]])
     if memory != 0:  # without memory, permutations of one translation tie

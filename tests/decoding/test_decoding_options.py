@@ -31,6 +31,7 @@ def test_length_penalty_by_hand(length: int, alpha: float, expected: float) -> N
         ("beam_size", 0),
         ("beam_size", 2.0),
         ("beam_size", True),
+        ("beam_size", 101),
         ("nbest", 0),
         ("nbest", 6),
         ("max_extra", -1),

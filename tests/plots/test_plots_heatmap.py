@@ -75,9 +75,11 @@ def test_masked_cells_are_left_out_but_a_broken_mask_is_shown(record: AttentionR
 def test_numbers_in_cells_have_two_decimals_and_no_zeros(record: AttentionRecord) -> None:
     weights = np.zeros_like(record.cross)
     weights[..., 0] = 1.0
-    weights[0, 0, 0, :2] = 0.996, 0.004
-    text = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.LIGHT)
-    assert list(text.data[0].text[0]) == ["1.0"] + [""] * 7
+    weights[0, 0, 0, :3] = 0.996, 0.004, 0.25
+    figure = attention_map(kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES), 0, 0, theme.LIGHT)
+    first, again = (trace.text[0] for trace in figure.data)
+    assert list(first) == ["", "", ".25"] + [""] * 5
+    assert list(again) == ["1.0"] + [""] * 7  # each number stands in one of the two traces
 
 
 @pytest.mark.parametrize("colours", [theme.LIGHT, theme.DARK], ids=["light", "dark"])

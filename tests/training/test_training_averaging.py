@@ -51,3 +51,14 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:
 def test_no_files_is_an_error() -> None:
     with pytest.raises(TrainingError, match="at least one file"):
         mean_of([])
+
+
+@pytest.mark.parametrize("kept", [None, 0, 5, 100, -1])
+def test_a_damaged_or_missing_file_is_named(tmp_path: Path, kept: int | None) -> None:
+    path = tmp_path / "epoch-001.safetensors"
+    if kept is not None:
+        save_weights(small(1), path)
+        path.write_bytes(path.read_bytes()[:kept])
+    fault = "missing" if kept is None else "damaged"
+    with pytest.raises(TrainingError, match=rf"epoch-001\.safetensors .*{fault}.*state\.pt"):
+        mean_of([path])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from transformer.errors import TrainingError
 from transformer.training.precision import choose_device, native_bfloat16, use_bfloat16
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -54,3 +55,9 @@ def test_auto_takes_cuda_when_there_is_one(monkeypatch: pytest.MonkeyPatch, ther
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert choose_device("auto").type == chosen
     assert choose_device("cpu").type == "cpu"
+
+
+def test_cuda_where_there_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(TrainingError, match=r"training\.device .*use auto or cpu"):
+        choose_device("cuda")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,19 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(sections: dict[str
         ("model", "heads", 3, "heads must divide d_model = 128"),
         ("model", "dropout", "0.1", "dropout must be at least 0 and below 1"),
         ("tokenizer", "vocab_size", 4, "at least 5"),
+        ("training", "clip_norm", math.inf, "must be a finite number"),
+        ("training", "save_minutes", math.inf, "must be a finite number"),
+        ("data", "max_ratio", math.inf, "must be a finite number"),
+        ("tokenizer", "character_coverage", math.nan, "must be a finite number"),
+        ("training", "seed", 2**63, "must be at most 9223372036854775807"),
+        ("training", "threads", 1025, "must be at most 1024"),
+        ("training", "warmup_steps", 10**7 + 1, "must be at most 10000000"),
+        ("model", "d_model", 65538, "must be at most 65536"),
+        ("model", "feed_forward", 65537, "must be at most 65536"),
+        ("model", "encoder_layers", 10**9, "must be at most 1000"),
+        ("data", "source", "a\0.en", "UTF-8 text without NUL"),
+        ("data", "source", "a\udcff.en", "UTF-8 text without NUL"),
+        ("checkpoint", "examples", ["a\0"], "UTF-8 text without NUL"),
     ],
 )
 def test_a_wrong_value_is_named(section: str, key: str, value: object, message: str) -> None:
@@ -101,6 +115,12 @@ def test_a_wrong_value_is_named(section: str, key: str, value: object, message: 
         made(**{section: {key: value}})
     assert key in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_number_too_long_to_be_shown_is_refused() -> None:
+    for section, key in (("training", "clip_norm"), ("training", "epochs"), ("model", "d_model")):
+        with pytest.raises(ConfigError, match=f"{section}.{key} must be .*a number of 39997 bits"):
+            made(**{section: {key: 16**9999}})
 
 
 @pytest.mark.parametrize(
@@ -158,6 +178,8 @@ def test_set_reaches_the_model_and_the_last_one_counts() -> None:
         ("training.epochs=three", "must be a whole number"),
         ("checkpoint.default=yes", "must be true or false"),
         ("checkpoint.examples=[1, 2]", "must be a list of texts"),
+        ("checkpoint.examples=" + "[" * 100_000, "must be valid TOML"),
+        ("training.epochs=" + "9" * 5000, "must be a whole number"),
     ],
 )
 def test_a_set_that_cannot_be_read_is_refused(override: str, message: str) -> None:
@@ -174,7 +196,26 @@ def test_a_recipe_can_be_a_file_of_ones_own(tmp_path: Path) -> None:
         load_recipe(str(path))
 
 
-@pytest.mark.parametrize("name", ["none", "none.toml", ""])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[data]\nsource = '\xff'\n", r"recipe mine\.toml, line 2, must be UTF-8 text"),
+        (b"a = " + b"[" * 100_000, r"recipe mine\.toml must be valid TOML.*nested too deeply"),
+        (b"[training]\nepochs = " + b"9" * 5000, r"recipe mine\.toml must be valid TOML"),
+        (None, r"must be a readable file.*Is a directory"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "mine.toml"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path))
+
+
+@pytest.mark.parametrize("name", ["none", "none.toml", "reverse.toml/none.toml", "a\0", ""])
 def test_a_recipe_that_does_not_exist_names_those_that_do(name: str) -> None:
     with pytest.raises(ConfigError, match=r"known are .*multi30k-en-de.*reverse"):
         load_recipe(name)

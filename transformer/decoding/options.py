@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from transformer.errors import InputError, problem
 
-
 WIDEST_BEAM = 100
 """Memory and time grow with M, and the translations of a beam this wide are no better, often worse."""
 

@@ -68,10 +68,12 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         # A trace has one colour of text, and Plotly's own choice is too pale; cells that need another are drawn again.
         strong = against_the_rest(shown, view.kind, colours)
         usual = theme.readable_on(colours.background)
-        figure.update_traces(textfont={"color": usual})
+        text = numbers(shown)
+        figure.update_traces(text=np.where(strong, "", text), textfont={"color": usual})
         again = go.Heatmap(trace)
         again.update(
             z=np.where(strong, shown, np.nan),
+            text=np.where(strong, text, ""),
             customdata=None,
             hovertemplate=None,
             hoverinfo="skip",

@@ -130,7 +130,9 @@ def _embedded(view: KindView) -> dict[str, Any]:
     large = attention_map(view, view.layers - 1, 0, LIGHT)
     weights = [masked_weights(view, layer, head) for layer in range(view.layers) for head in range(view.heads)]
     figure = _plain(large)
-    figure["data"][0].pop("z")
+    figure["data"] = figure["data"][:1]  # the script draws one trace, and Plotly chooses the colour of its numbers
+    for key in ("z", "textfont"):
+        figure["data"][0].pop(key, None)
     numbers = figure["data"][0].pop("text", None) is not None
     overview = mosaic(view, range(view.layers), LIGHT, across=view.heads, tile=90)
     return {

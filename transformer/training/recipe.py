@@ -177,7 +177,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe, by name or path, and apply ``section.key=value`` overrides.
 
     Raises:
-        ConfigError: no such recipe, one that cannot be read, broken TOML, an unknown key (the nearest known one is named), or a wrong value.
+        ConfigError: no such recipe, one that cannot be read, broken TOML, an unknown key (the nearest known one is
+            named), or a wrong value.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":
