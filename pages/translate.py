@@ -7,6 +7,9 @@ import streamlit as st
 from transformer.plots.labels import percent
 from transformer.webapp import frame, markup
 
+UNSURE = 0.45
+"""Geometric mean of the pieces' probabilities below which the page says so."""
+
 view = frame.require()
 translation, card = view.translation, view.card
 
@@ -22,6 +25,15 @@ st.html(
     f"{translation.seconds:.2f} s when first asked · the whole translation has probability "
     f"{percent(math.exp(translation.total_log_prob))}</div>"
 )
+mean = math.exp(translation.total_log_prob / max(len(translation.ids), 1))
+if mean < UNSURE:
+    st.html(
+        markup.notice(
+            "info",
+            f"The model is unsure: its pieces have a probability of {percent(mean)} on average (geometric mean). "
+            + (f"It was trained on one kind of text: {card.about}." if card.about else ""),
+        )
+    )
 if not translation.best.finished:
     st.html(
         markup.notice(

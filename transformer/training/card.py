@@ -38,6 +38,7 @@ def model_card(
         for score in scores
     )
     peak = settings["learning_rate"] or "the paper's"
+    kind = data.get("about") or "the kind of sentence that it was trained on"
     return f"""# {name}
 
 An encoder-decoder Transformer, {section["source_language"]} to {section["target_language"]}, trained by the trainer of
@@ -75,6 +76,6 @@ Of the weights as stored.
 
 ## Limits
 
-It knows the kind of sentence that it was trained on and little else; a text of another kind is translated badly and
+It knows {kind} and little else; a text of another kind is translated badly and
 confidently. Not for any use where a wrong translation matters.
 """

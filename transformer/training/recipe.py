@@ -128,6 +128,8 @@ class CheckpointSection:
     """Sentences that the app offers."""
     terms: str = ""
     """Terms of the training data, for the model card."""
+    about: str = ""
+    """What the model can read, in a few words, for the app and the model card: "image captions"."""
 
 
 @dataclass(frozen=True)

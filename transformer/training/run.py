@@ -140,6 +140,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
     }
     data = {
         "dataset": recipe.data.dataset or "own files",
+        "about": recipe.checkpoint.about,
         "terms": recipe.checkpoint.terms,
         "pairs": len(trainer.examples),
         "cleaning": material.report,

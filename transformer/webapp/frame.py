@@ -170,7 +170,8 @@ def _top(cards: Mapping[str, Card]) -> tuple[Card, str]:
     left, right = st.columns([7, 3])
     with right:
         card = controls.model_picker(cards)
-        st.html(f'<div class="direction">{markup.escape(card.direction)}</div>')
+        about = f'<div class="about">It reads {markup.escape(card.about)}.</div>' if card.about else ""
+        st.html(f'<div class="direction">{markup.escape(card.direction)}</div>{about}')
     with left:
         sentence = controls.sentence_box(card)
         controls.example_line(card)

@@ -32,6 +32,8 @@ class Card:
     encoder_layers: int = 1
     decoder_layers: int = 1
     heads: int = 1
+    about: str = ""
+    """What the model was trained to read, in a few words."""
 
     @property
     def languages(self) -> dict[str, str]:
@@ -142,6 +144,7 @@ def _card(name: str, folder: Path) -> Card:
         encoder_layers=_count(model.get("encoder_layers"), 6),
         decoder_layers=_count(model.get("decoder_layers"), 6),
         heads=_count(model.get("heads"), 8),
+        about=str(_mapping(values.get("data")).get("about", "")),
     )
 
 

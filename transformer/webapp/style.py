@@ -27,6 +27,7 @@ _RULES = """
 .name { font-size: .88rem; color: var(--muted); margin-bottom: -.4rem; }
 .name b { color: var(--text); margin-right: .5rem; }
 .direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
+.about { color: var(--muted); font-size: .8rem; line-height: 1.25; }
 .notice { border-left: 4px solid var(--muted); background: var(--surface); color: var(--text);
   padding: .6rem .9rem; border-radius: 4px; overflow-wrap: anywhere; white-space: pre-line; }
 .notice-warning { border-color: var(--warning); }
