@@ -26,7 +26,7 @@ from transformer.training.lock import only_one
 from transformer.training.loop import Progress, Trainer
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
-from transformer.training.scores import score_all, test_sets
+from transformer.training.scores import score_all, scored_sets
 from transformer.training.state import exists, read_state
 
 RECIPE, CARD = "recipe.json", "README.md"
@@ -120,7 +120,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
     scores = score_all(
         trainer.model,
         trainer.tokenizer,
-        test_sets(recipe.data, Material(material.train, trainer.dev, material.test, material.report), data_dir),
+        scored_sets(recipe.data, Material(material.train, trainer.dev, material.test, material.report), data_dir),
         recipe.data,
         SearchOptions(beam_size=5),
     )

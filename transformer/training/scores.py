@@ -19,10 +19,8 @@ MULTI30K_TESTS = {"test2016": "test_2016_flickr", "test2017": "test_2017_flickr"
 
 
 @dataclass(frozen=True)
-class TestSet:
+class ScoredSet:
     """Pairs to be scored on."""
-
-    __test__ = False  # not a test case, whatever pytest thinks of the name
 
     name: str
     pairs: list[Pair]
@@ -30,24 +28,21 @@ class TestSet:
     """The references lower-cased, normalised and tokenised, where they are published in that form."""
 
 
-def test_sets(data: DataSection, material: Material, data_dir: Path) -> list[TestSet]:
+def scored_sets(data: DataSection, material: Material, data_dir: Path) -> list[ScoredSet]:
     """Dev and every test set of the corpus; Multi30k has three, with tokenised references for German and French."""
-    found = [TestSet("dev", material.dev)]
+    found = [ScoredSet("dev", material.dev)]
     if data.dataset != "multi30k":
-        return found + ([TestSet("test", material.test)] if material.test else [])
+        return found + ([ScoredSet("test", material.test)] if material.test else [])
     folder = data_dir / "multi30k"
     for name, stem in MULTI30K_TESTS.items():
         pairs = read_parallel(folder / f"{stem}.{data.source_code}.gz", folder / f"{stem}.{data.target_code}.gz")
         tokenised = folder / f"{stem}.lc.norm.tok.{data.target_code}"
-        found.append(TestSet(name, pairs, read_lines(tokenised) if tokenised.is_file() else None))
+        found.append(ScoredSet(name, pairs, read_lines(tokenised) if tokenised.is_file() else None))
     return found
 
 
-test_sets.__test__ = False  # type: ignore[attr-defined]
-
-
 def score_all(
-    model: Transformer, tokenizer: Tokenizer, sets: Iterable[TestSet], data: DataSection, options: SearchOptions
+    model: Transformer, tokenizer: Tokenizer, sets: Iterable[ScoredSet], data: DataSection, options: SearchOptions
 ) -> list[dict[str, Any]]:
     """Scores of every set as plain values: part, name, value, signature (with beam and length penalty), sentences."""
     scores: list[dict[str, Any]] = []
@@ -67,7 +62,7 @@ def score_all(
     return scores
 
 
-def _scores(test: TestSet, outputs: Sequence[str], data: DataSection) -> list[Score]:
+def _scores(test: ScoredSet, outputs: Sequence[str], data: DataSection) -> list[Score]:
     references = [pair.target for pair in test.pairs]
     if data.dataset == GENERATED:
         return [exact_match(outputs, references)]
