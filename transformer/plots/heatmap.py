@@ -14,6 +14,8 @@ from transformer.plots.theme import Palette
 
 CELLS_WITH_NUMBERS = 400
 """Maps of more cells than this show their weights on hover only."""
+UPRIGHT_FROM = 24
+"""Labels of more columns than this stand upright, and need less room."""
 CELLS_WITH_SENTENCES = 4096
 """Maps of more cells than this name both pieces on hover without the whole sentence, which would be megabytes."""
 
@@ -97,7 +99,7 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         side="top",
         tickvals=list(range(columns)),
         ticktext=labels.tick_text(view.columns),
-        tickangle=-90 if columns > 24 else -50,
+        tickangle=-90 if columns > UPRIGHT_FROM else -50,
         ticklabeloverflow="allow",
         range=[-0.5, columns - 0.5],
     )
@@ -152,7 +154,8 @@ def cell_height(rows: int) -> int:
 
 def least_width(view: KindView) -> int:
     """The width in pixels under which the columns' labels would run into each other."""
-    return 110 + 15 * len(view.columns.labels)
+    columns = len(view.columns.labels)
+    return 110 + (15 if columns <= UPRIGHT_FROM else 12) * columns
 
 
 def _overhang(label: str) -> int:

@@ -209,8 +209,9 @@ class Trainer:
         return f"loss {loss / pieces:.3f}, {speed:,.0f} tokens/s"
 
     def _left(self, bar: Any) -> str:
-        rate = bar.format_dict["rate"] or 0.0
-        if not rate:
+        figures = bar.format_dict  # its own rate is missing until the bar was drawn for the second time
+        rate = figures["rate"] or (figures["n"] - figures["initial"]) / max(figures["elapsed"], 1e-9)
+        if rate <= 0:
             return "?"
         batches = bar.total * (self.settings.epochs - self.progress.epoch) - self.progress.batch
         return str(tqdm.format_interval(batches / rate))
