@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
 from pathlib import Path
+
+_BESIDE = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp")
+"""Names of files that are being written; so odd that nobody else gives such a name."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -13,7 +18,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     A crash leaves the old file or the new one.
 
     Raises:
-        OSError: the folder is missing or cannot be written.
+        OSError: the folder is missing or cannot be written; ``filename`` is ``path``.
     """
     beside = path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
@@ -22,13 +27,27 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
+    """Remove what ``write_atomically`` left in a folder when its process was killed; nobody may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        if _BESIDE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def remedy(error: OSError, otherwise: str) -> str:
+    """What to do about a file that could not be written: free space, where that was the reason."""
+    return "free space" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else otherwise
+
+
+def sync_folder(folder: Path) -> None:
     """Bring the rename itself to the disk, where the system can open folders."""
     if os.name != "posix":
         return

@@ -7,7 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.nn.attention import MultiHeadAttention, attention_pattern, attention_scores, fused_attention
+from transformer.nn.attention import (
+    MultiHeadAttention,
+    attention_pattern,
+    attention_scores,
+    fused_attention,
+    training_attention,
+)
+from transformer.nn.dropout import Dropout
 from transformer.nn.masks import causal_mask, decoder_mask, key_mask, padding_mask
 
 
@@ -46,6 +53,32 @@ def test_fused_equals_explicit_for_any_mask(seed, batch, heads, t, s):
     torch.testing.assert_close(
         fused_attention(q, k, v, None), attention_pattern(attention_scores(q, k), None) @ v, atol=1e-5, rtol=1e-5
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), t=st.integers(1, 7), s=st.integers(1, 7), kind=st.sampled_from(["any", "keys", "no"])
+)
+def test_training_kernel_equals_explicit_in_value_and_gradient(seed, t, s, kind):
+    inputs = [_random(seed + i, 2, 3, length, 8).requires_grad_() for i, length in enumerate((t, s, s))]
+    mask = {"any": _random(seed + 3, 2, 1, t, s) > 0.3, "keys": _random(seed + 3, 2, 1, 1, s) > 0, "no": None}[kind]
+    gradient = _random(seed + 4, 2, 3, t, 8)
+    q, k, v = inputs
+    found = training_attention(q, k, v, mask, Dropout(0.0))
+    expected = attention_pattern(attention_scores(q, k), mask) @ v
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    for one, other in zip(
+        torch.autograd.grad(found, inputs, gradient), torch.autograd.grad(expected, inputs, gradient), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_training_kernel_drops_out_the_pattern():
+    torch.manual_seed(0)
+    q, k = torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 100, 8)
+    value = torch.eye(100)[None, None]
+    pattern = training_attention(q, k, value, None, Dropout(0.5).train())
+    assert {round(x, 3) for x in pattern.flatten().tolist()} == {0.0, 0.02}  # of 1/100 each: gone, or doubled
 
 
 @settings(max_examples=40, deadline=None)

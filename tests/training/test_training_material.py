@@ -13,7 +13,7 @@ from transformer.text.corpus import Pair
 from transformer.text.tokenizer import Tokenizer
 from transformer.training import material
 from transformer.training.material import Material, load_material, to_examples
-from transformer.training.recipe import DataSection
+from transformer.training.sections import DataSection
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -151,7 +151,7 @@ def test_long_pairs_are_left_out_and_counted(tiny_tokenizer: Tokenizer, sentence
     every = [Pair(*pair) for pair in sentences]
     lengths = [(len(tiny_tokenizer.encode(s)), len(tiny_tokenizer.encode_target(t)) + 1) for s, t in sentences]
     limit = sorted(max(pair) for pair in lengths)[len(lengths) // 2]
-    kept, left_out = to_examples(every, tiny_tokenizer, limit)
+    pairs, kept = to_examples(every, tiny_tokenizer, limit)
     assert len(kept) == sum(max(pair) <= limit for pair in lengths)
-    assert len(kept) + left_out == len(every)
+    assert kept == [(tiny_tokenizer.encode(pair.source), tiny_tokenizer.encode_target(pair.target)) for pair in pairs]
     assert all(len(source) <= limit and len(target) + 1 <= limit for source, target in kept)

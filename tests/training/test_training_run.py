@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import math
@@ -18,12 +19,13 @@ import torch
 import transformer
 from transformer.checkpoint import load_checkpoint
 from transformer.errors import ConfigError, DataError, TrainingError
-from transformer.text.batching import Batch
-from transformer.training import loop
+from transformer.training import loop, step, validation
+from transformer.training.feed import Portion
 from transformer.training.history import History
 from transformer.training.loop import Progress, Trainer
 from transformer.training.run import train_command
 from transformer.training.state import PREVIOUS, STATE
+from transformer.training.step import Stepper, Update
 
 SUBJECTS = {"the man": "der Mann", "the dog": "der Hund", "the child": "das Kind", "the bird": "der Vogel"}
 VERBS = {"runs": "rennt", "sleeps": "schläft", "sings": "singt", "waits": "wartet"}
@@ -68,7 +70,7 @@ def train(recipe: str, out: Path, resume: bool = False, **changes: object) -> in
 
 def dev_figures(monkeypatch: pytest.MonkeyPatch, bleu: Sequence[float], exact: Sequence[float] | None = None) -> None:
     """Let the dev evaluations report these figures, so that what follows from them can be said beforehand."""
-    real_bleu, real_exact = loop.bleu, loop.exact_match
+    real_bleu, real_exact = validation.bleu, validation.exact_match
     bleus, exacts = iter(bleu), iter(exact or [0.0] * len(bleu))
 
     def with_value(real: Callable[..., Any], values: Iterator[float]) -> Callable[..., Any]:
@@ -78,8 +80,8 @@ def dev_figures(monkeypatch: pytest.MonkeyPatch, bleu: Sequence[float], exact: S
 
         return measure
 
-    monkeypatch.setattr(loop, "bleu", with_value(real_bleu, bleus))
-    monkeypatch.setattr(loop, "exact_match", with_value(real_exact, exacts))
+    monkeypatch.setattr(validation, "bleu", with_value(real_bleu, bleus))
+    monkeypatch.setattr(validation, "exact_match", with_value(real_exact, exacts))
 
 
 def weights_of(out: Path, epoch: int) -> dict[str, torch.Tensor]:
@@ -116,9 +118,9 @@ def test_own_files_become_a_checkpoint(recipe: str, tmp_path: Path, capsys: pyte
     for line in lines:
         fields = {"kind", "step", "epoch", "seconds"}
         if line["kind"] == "train":
-            fields |= {"loss", "nll", "lr", "gradient_norm", "tokens_per_second"}
+            fields |= {"loss", "nll", "lr", "gradient_norm", "tokens_per_second", "memory_mb"}
         else:
-            fields |= {"dev_loss", "dev_bleu", "dev_exact", "signature", "best", "sample"}
+            fields |= {"dev_loss", "dev_bleu", "dev_chrf", "dev_exact", "signature", "best", "samples"}
         assert set(line) == fields
         assert all(math.isfinite(value) for value in line.values() if isinstance(value, float))
     assert [line["epoch"] for line in lines if line["kind"] == "dev"] == [1, 2]
@@ -130,7 +132,7 @@ def test_own_files_become_a_checkpoint(recipe: str, tmp_path: Path, capsys: pyte
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Checkpoint written to" in printed.err
-    assert printed.err.count("batch/s") < 20  # a log is no terminal
+    assert printed.err.count("update/s") < 20  # a log is no terminal
 
 
 def test_what_was_scored_is_what_was_stored(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,19 +166,28 @@ def test_a_run_learns(recipe: str, tmp_path: Path) -> None:
 
 def test_each_epoch_has_an_order_of_its_own(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[int, list[list[list[int]]]] = {}
-    real = Trainer.step
 
-    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
-        seen.setdefault(self.progress.epoch, []).append(batch.source.tolist())
-        return real(self, batch)
+    def count(trainer: Trainer, portion: Portion) -> None:
+        seen.setdefault(trainer.progress.epoch, []).append(portion.batches[0].source.tolist())
 
-    monkeypatch.setattr(Trainer, "step", step)
+    after_each_update(monkeypatch, count)
     train(recipe, tmp_path / "run", training__epochs=2)
     assert seen[0] != seen[1]
     first, second = (
         sorted([piece for piece in row if piece] for batch in seen[epoch] for row in batch) for epoch in (0, 1)
     )
     assert first == second  # the same sentences
+
+
+def after_each_update(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer, Portion], None]) -> None:
+    """Let something happen after every update, when it is counted."""
+    real = Trainer._count
+
+    def count(self: Trainer, update: Update, portion: Portion, seconds: float) -> None:
+        real(self, update, portion, seconds)
+        action(self, portion)
+
+    monkeypatch.setattr(Trainer, "_count", count)
 
 
 class StoppedError(KeyboardInterrupt):
@@ -193,22 +204,19 @@ def test_a_resumed_run_equals_one_in_one_go(
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(recipe, whole, **changes)
 
-    real_step = Trainer.step
-
-    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
-        if (self.progress.epoch, self.progress.batch) == (2, steps_in_epoch):
-            self._saved_at = -math.inf  # the state is saved after this step
-        if (self.progress.epoch, self.progress.batch) == (2, steps_in_epoch + 2):
+    def stop(trainer: Trainer, portion: Portion) -> None:
+        if (trainer.progress.epoch, trainer.progress.updates) == (2, steps_in_epoch + 1):
+            trainer._saved_at = -math.inf  # the state is saved after this update
+        if (trainer.progress.epoch, trainer.progress.updates) == (2, steps_in_epoch + 3):
             torch.rand(100)  # whatever happens after the save must not matter
             raise StoppedError
-        return real_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "step", step)
+        after_each_update(patch, stop)
         with pytest.raises(StoppedError):
             train(recipe, parts, **changes)
     state = torch.load(parts / "training" / STATE, weights_only=True)
-    assert (state["progress"]["epoch"], state["progress"]["batch"]) == (2, steps_in_epoch + 1)
+    assert (state["progress"]["epoch"], state["progress"]["updates"]) == (2, steps_in_epoch + 1)
     assert not (parts / "config.json").exists()
 
     torch.manual_seed(99)  # another process has another random state
@@ -233,18 +241,21 @@ def test_a_signal_finishes_the_step_saves_and_leaves_with_one_line(
 ) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(recipe, whole, training__epochs=2)
-    real_step = Trainer.step
+    real = Stepper.update
 
-    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
-        if self.progress.step == 2:
+    def update(self: Stepper, *arguments: Any) -> Update:
+        if self.steps == 2:
             os.kill(os.getpid(), number)
-        return real_step(self, batch)
+        return real(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "step", step)
+        patch.setattr(Stepper, "update", update)
         assert train(recipe, parts, training__epochs=2) == status
-    assert progress_of(parts).step == 3
-    assert "Stopped and saved at step 3; the same command with --resume goes on from there." in capfd.readouterr().err
+    assert progress_of(parts).step in (3, 4)  # a signal may come between two looks
+    assert (
+        f"Stopped and saved at step {progress_of(parts).step}; the same command with --resume goes on from there."
+        in capfd.readouterr().err
+    )
     assert not (parts / "config.json").exists()
     assert train(recipe, parts, resume=True, training__epochs=2) == 0
     assert untimed(whole) == untimed(parts)
@@ -253,7 +264,7 @@ def test_a_signal_finishes_the_step_saves_and_leaves_with_one_line(
 
 def untimed(out: Path) -> list[dict[str, Any]]:
     """The history without what the clock says."""
-    timed: dict[str, Any] = {"seconds": None, "tokens_per_second": None}
+    timed: dict[str, Any] = {"seconds": None, "tokens_per_second": None, "memory_mb": None}
     return [{**line, **timed} for line in History(out / "history.jsonl").lines()]
 
 
@@ -269,7 +280,7 @@ def test_stopped_around_an_evaluation_it_is_done_again(
     real: Callable[..., None] = Trainer.save if moment == "Trainer.save" else loop.save_weights
 
     def stop(*arguments: Any) -> None:
-        ready = not isinstance(arguments[0], Trainer) or arguments[0].progress.batch == 0  # at an epoch's end
+        ready = not isinstance(arguments[0], Trainer) or arguments[0].progress.updates == 0  # at an epoch's end
         if ready and next(calls) == 2:
             raise StoppedError
         real(*arguments)
@@ -295,11 +306,21 @@ def test_more_epochs_go_on_from_a_finished_run(recipe: str, tmp_path: Path) -> N
     train(recipe, tmp_path / "parts", resume=True, training__epochs=3)  # nothing left to do but to write it again
 
 
-def test_a_state_of_before_the_window_can_be_resumed(recipe: str, tmp_path: Path) -> None:
+def test_a_state_of_another_version_is_refused(recipe: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe, out)
     state = torch.load(out / "training" / STATE, weights_only=True)
-    del state["progress"]["window"], state["recipe"]["training"]["save_minutes"], state["recipe"]["data"]["max_ratio"]
+    del state["version"]
+    torch.save(state, out / "training" / STATE)
+    with pytest.raises(TrainingError, match="must be of version 2, but it was 1: finish that run"):
+        train(recipe, out, resume=True, training__epochs=3)
+
+
+def test_a_value_that_a_state_does_not_know_had_its_default(recipe: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe, out)
+    state = torch.load(out / "training" / STATE, weights_only=True)
+    del state["recipe"]["training"]["save_minutes"], state["recipe"]["data"]["max_ratio"]
     torch.save(state, out / "training" / STATE)
     assert train(recipe, out, resume=True, training__epochs=3) == 0
 
@@ -385,17 +406,15 @@ def test_files_of_somebody_are_not_overwritten(recipe: str, tmp_path: Path, name
 
 def test_two_runs_cannot_share_a_folder(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run"
-    real_step = Trainer.step
     refused: list[str] = []
 
-    def step(self: Trainer, batch: Batch) -> tuple[float, float, float]:
-        if self.progress.step == 1:
+    def second(trainer: Trainer, portion: Portion) -> None:
+        if trainer.progress.step == 1:
             with pytest.raises(TrainingError) as caught:
                 train(recipe, out, training__seed=2)
             refused.append(str(caught.value))
-        return real_step(self, batch)
 
-    monkeypatch.setattr(Trainer, "step", step)
+    after_each_update(monkeypatch, second)
     assert train(recipe, out, training__epochs=1) == 0
     assert refused[0].startswith("--out must not be in use by another run")
 
@@ -422,17 +441,129 @@ def test_a_loss_that_is_no_number_stops_the_run(recipe: str, tmp_path: Path, mon
     train(recipe, out, training__epochs=1)
     state = (out / "training" / STATE).read_bytes()
     before = torch.load(out / "training" / STATE, weights_only=True)["progress"]["step"]
-    real = loop.smoothed_cross_entropy
+    real = step.smoothed_cross_entropy
     calls = itertools.count(1)
 
     def broken(*arguments: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
         loss, likelihood = real(*arguments, **options)
         return (loss * math.nan if next(calls) == 2 else loss), likelihood
 
-    monkeypatch.setattr(loop, "smoothed_cross_entropy", broken)
+    monkeypatch.setattr(step, "smoothed_cross_entropy", broken)
     with pytest.raises(TrainingError, match=rf"loss at step {before + 2} \(epoch 2, batch 2\) must stay finite.*nan"):
         train(recipe, out, resume=True, training__epochs=2)
     assert (out / "training" / STATE).read_bytes() == state  # the last good one
+
+
+def test_a_loss_that_explodes_stops_the_run(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "run"
+    train(recipe, out, training__epochs=1)
+    state = (out / "training" / STATE).read_bytes()
+    monkeypatch.setattr(step, "EXPLODED", 0.1)
+    with pytest.raises(
+        TrainingError, match=r"negative log-likelihood at step \d+ \(epoch 2, batch 1\) must stay below"
+    ):
+        train(recipe, out, resume=True, training__epochs=2)
+    assert (out / "training" / STATE).read_bytes() == state
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_too_little_memory_names_the_value_to_lower(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(step, "smoothed_cross_entropy", full)
+    message = r"Memory of the cpu ran out at step 1 \(epoch 1, batch 1\).*: lower training\.batch_tokens \(now 60"
+    with pytest.raises(TrainingError, match=message):
+        train(recipe, tmp_path / "run")
+
+
+def test_other_errors_are_not_taken_for_too_little_memory(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(step, "smoothed_cross_entropy", wrong)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        train(recipe, tmp_path / "run")
+
+
+def test_snapshots_are_kept_on_the_way(recipe: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe, out, training__epochs=1, checkpoint__snapshots=[1, 3, 10**6], checkpoint__dtype="float32")
+    files = sorted(path.name for path in (out / "snapshots").iterdir())
+    assert files == ["step-000001.safetensors", "step-000003.safetensors"]
+    first, third = (safetensors.torch.load_file(out / "snapshots" / name) for name in files)
+    final = safetensors.torch.load_file(out / "model.safetensors")
+    assert first.keys() == third.keys() == final.keys()
+    assert all(value.dtype == torch.float16 for value in first.values())
+    name = "projection.weight" if "projection.weight" in first else next(iter(first))
+    assert not torch.equal(first[name], third[name])
+
+
+def test_tensorboard_is_written_or_asked_for(recipe: str, tmp_path: Path) -> None:
+    changes: dict[str, object] = {"training__epochs": 1, "training__tensorboard": True}
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(ConfigError, match=r"needs the package tensorboard.*pip install tensorboard"):
+            train(recipe, tmp_path / "run", **changes)
+    else:
+        assert train(recipe, tmp_path / "run", **changes) == 0
+        assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_accumulated_batches_make_the_same_update_as_their_sum(recipe: str, tmp_path: Path) -> None:
+    """Two batches an update: half as many updates, and the means of their losses over all pieces."""
+    plain: dict[str, object] = {"model__dropout": 0.0, "training__epochs": 1, "training__log_every": 1}
+    train(recipe, tmp_path / "one", **plain, training__learning_rate=1e-9)
+    train(recipe, tmp_path / "two", **plain, training__learning_rate=1e-9, training__accumulate=2)
+    one, two = (
+        [line for line in History(tmp_path / name / "history.jsonl").lines() if line["kind"] == "train"]
+        for name in ("one", "two")
+    )
+    assert len(two) == -(-len(one) // 2)
+    for number, line in enumerate(two):  # the weights hardly move, so each update is judged by the same ones
+        losses = [other["nll"] for other in one[2 * number : 2 * number + 2]]
+        assert min(losses) - 1e-3 <= line["nll"] <= max(losses) + 1e-3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data__subword_sampling": 0.2},
+        {"training__r_drop": 5.0},
+        {"training__source_word_dropout": 0.1, "training__target_word_dropout": 0.1},
+    ],
+)
+def test_regularised_runs_resume_exactly_too(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    changes = {"training__epochs": 2, "training__log_every": 1, **changes}
+    train(recipe, whole, **changes)
+    plain = tmp_path / "plain"
+    train(recipe, plain, training__epochs=2, training__log_every=1)
+    assert untimed(plain) != untimed(whole)  # it has an effect
+
+    def stop(trainer: Trainer, portion: Portion) -> None:
+        if trainer.progress.step == 2:
+            trainer.save()
+            raise StoppedError
+
+    with monkeypatch.context() as patch:
+        after_each_update(patch, stop)
+        with pytest.raises(StoppedError):
+            train(recipe, parts, **changes)
+    train(recipe, parts, resume=True, **changes)
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
 
 
 def test_a_gradient_that_overflows_stops_the_run_too(
@@ -444,7 +575,7 @@ def test_a_gradient_that_overflows_stops_the_run_too(
 
 
 def progress_of(out: Path) -> Progress:
-    return Progress(**torch.load(out / "training" / STATE, weights_only=True)["progress"])
+    return Progress.from_dict(torch.load(out / "training" / STATE, weights_only=True)["progress"])
 
 
 def named_by_states(out: Path) -> list[int]:
@@ -472,7 +603,7 @@ def test_the_best_epoch_is_the_one_of_the_selected_figure(
         best = min(lines, key=lambda line: line["dev_loss"])["epoch"]
     assert progress_of(out).best_epoch == best
     assert max(line["epoch"] for line in lines if line["best"]) == best
-    assert progress_of(out).evaluated == sorted({best, 4})
+    assert list(progress_of(out).evaluated) == sorted({best, 4})
     assert kept(out) == named_by_states(out)
     meta = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert meta["training"]["averaged"] == [f"epoch-{best:03d}"]
@@ -487,7 +618,7 @@ def test_averaging_takes_the_last_ones_and_the_best_is_kept_beside(
     dev_figures(monkeypatch, bleu=[9.0, 1.0, 2.0, 3.0, 4.0])
     out = tmp_path / "run"
     train(recipe, out, training__epochs=5, training__average=3, checkpoint__dtype="float32")
-    assert progress_of(out).evaluated == [1, 3, 4, 5]
+    assert list(progress_of(out).evaluated) == [1, 3, 4, 5]
     assert kept(out) == named_by_states(out)
     meta = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert meta["training"]["averaged"] == ["epoch-003", "epoch-004", "epoch-005"]
@@ -495,6 +626,16 @@ def test_averaging_takes_the_last_ones_and_the_best_is_kept_beside(
     parts = [weights_of(out, epoch) for epoch in (3, 4, 5)]
     for name, value in stored.items():
         torch.testing.assert_close(value, sum(part[name] for part in parts) / 3, rtol=1e-6, atol=1e-7)
+
+
+def test_averaging_takes_the_best_ones(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev_figures(monkeypatch, bleu=[2.0, 9.0, 1.0, 2.0, 4.0])
+    out = tmp_path / "run"
+    train(recipe, out, training__epochs=5, training__average=3, training__average_of="best")
+    assert list(progress_of(out).evaluated) == [1, 2, 5]  # of two equal ones the earlier
+    assert kept(out) == named_by_states(out)
+    meta = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    assert meta["training"]["averaged"] == ["epoch-001", "epoch-002", "epoch-005"]
 
 
 @pytest.mark.parametrize(

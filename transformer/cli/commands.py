@@ -108,12 +108,19 @@ def train(arguments: Namespace) -> int:
             raise InputError(
                 problem("--set", "must be section.key=value", override, "put RECIPE before --set, and = before a value")
             )
+    if arguments.out is None and not arguments.dry_run:
+        raise InputError(problem("--out", "must name the folder of the run", None, "add --out runs/NAME, or --dry-run"))
     if _whole(str(arguments.out)) != str(arguments.out):  # the model card names the folder
         raise InputError(problem("--out", "must be named in UTF-8", str(arguments.out), "choose another name"))
     from transformer.training.run import train_command
 
     return train_command(
-        arguments.recipe, arguments.out, arguments.overrides, resume=arguments.resume, data_dir=arguments.data
+        arguments.recipe,
+        arguments.out,
+        arguments.overrides,
+        resume=arguments.resume,
+        data_dir=arguments.data,
+        dry_run=arguments.dry_run,
     )
 
 

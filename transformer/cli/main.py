@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     train = _command(commands, "train", "Train a model by a recipe.")
     train.add_argument("recipe", metavar="RECIPE", help="the name of a recipe, or a .toml file")
-    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="where checkpoints and history go")
+    train.add_argument("--out", type=Path, metavar="DIR", help="where checkpoint and history go")
     train.add_argument(
         "--set",
         dest="overrides",
@@ -93,6 +93,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--resume", action="store_true", help="go on where a run in DIR stopped")
     train.add_argument("--data", type=Path, metavar="DIR", help="folder of the corpora")
+    train.add_argument(
+        "--dry-run", action="store_true", help="say what the run would be and how long it would take; write nothing"
+    )
 
     data = _command(commands, "data", "Fetch a named corpus and verify it.")
     data.add_argument("name", metavar="NAME", help="for example multi30k")

@@ -38,6 +38,30 @@ def fused_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor 
     return attended.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
+def training_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: Dropout) -> Tensor:
+    """The same once more, for training on a CPU: at the lengths of sentences three plain products and a softmax are
+    quicker than the fused kernel, which has to recompute the pattern for the gradient. [B, H, T, K].
+
+    The mask goes in as the addend of the first product, the softmax is float32 even under autocast (a bfloat16 one is
+    several times slower), and the pattern can be dropped out.
+    """
+    batch, heads, length, width = queries.shape
+    shape = (batch * heads, length, keys.size(2))
+    if mask is None:
+        addend = queries.new_zeros(1, 1, 1)
+    else:
+        lowest = torch.finfo(queries.dtype).min / 2  # half, so that adding to it stays finite
+        addend = torch.zeros_like(mask, dtype=queries.dtype).masked_fill_(~mask, lowest)
+        addend = addend.expand(batch, heads, length, keys.size(2)).reshape(shape)
+    scores = torch.baddbmm(
+        addend, queries.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2), alpha=1.0 / math.sqrt(width)
+    )
+    pattern = torch.softmax(scores, dim=-1, dtype=torch.float32).view(batch, heads, length, -1)
+    if mask is not None and not bool(mask.any(dim=-1).all()):
+        pattern = pattern * mask  # a row with nothing to attend to is all zeros
+    return torch.matmul(dropout(pattern.to(values.dtype)), values)
+
+
 class MultiHeadAttention(nn.Module):
     """H attentions of width K side by side: Concat(head_1 … head_H) W^O (paper, Section 3.2.2).
 
@@ -67,6 +91,8 @@ class MultiHeadAttention(nn.Module):
 
         ``mask`` is bool, broadcastable to [B, H, T, S]; None allows everything.
         """
+        if self.training and not observed():
+            return self._mix(self._train(query_input, key_input, mask))
         keys, values = self.project_keys_values(key_input)
         return self.attend(query_input, keys, values, mask)
 
@@ -78,19 +104,32 @@ class MultiHeadAttention(nn.Module):
         """Attend from [B, T, D] to keys and values that are already projected, [B, H, S, K]: [B, T, D]."""
         queries = self._split(self.query(query_input))
         if observed():
-            attended = self._attend_in_view(queries, keys, values, mask)
-        elif self.training and queries.device.type == "cpu":
-            # At the lengths of sentences, three plain operations train faster on a CPU than the fused kernel.
-            pattern = attention_pattern(attention_scores(queries, keys), mask)
-            attended = torch.matmul(self.dropout(pattern.to(values.dtype)), values)
-        elif self.training and self.dropout.rate > 0.0:
-            pattern = attention_pattern(attention_scores(queries, keys), mask)
-            attended = torch.matmul(self.dropout(pattern), values)
-        else:
-            attended = fused_attention(queries, keys, values, mask)
-        batch, _, length, _ = attended.shape
-        mixed: Tensor = self.output(attended.transpose(1, 2).reshape(batch, length, -1))
+            return self._mix(self._attend_in_view(queries, keys, values, mask))
+        return self._mix(fused_attention(queries, keys, values, mask))
+
+    def _mix(self, attended: Tensor) -> Tensor:
+        """The heads side by side, through W^O: [B, H, T, K] -> [B, T, D]"""
+        mixed: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return mixed
+
+    def _train(self, query_input: Tensor, key_input: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention while training: [B, H, T, K]. Projections of the same input are one product."""
+        if query_input is key_input:
+            queries, keys, values = self._project(query_input, self.query, self.key, self.value)
+        else:
+            (queries,) = self._project(query_input, self.query)
+            keys, values = self._project(key_input, self.key, self.value)
+        if queries.device.type == "cpu" or self.dropout.rate > 0.0:
+            return training_attention(queries, keys, values, mask, self.dropout)
+        return fused_attention(queries, keys, values, mask)
+
+    def _project(self, x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+        """[B, T, D] -> for each layer [B, H, T, K], contiguous"""
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+        batch, length, width = x.shape
+        projected = F.linear(x, weight, bias).view(batch, length, len(layers), self.heads, width // self.heads)
+        return projected.permute(2, 0, 3, 1, 4).contiguous().unbind()
 
     def _attend_in_view(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         queries, keys, values = self.query_heads(queries), self.key_heads(keys), self.value_heads(values)

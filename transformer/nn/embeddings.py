@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from transformer.config import PAD_ID, ModelConfig
@@ -34,5 +35,9 @@ class StackInput(nn.Module):
         """ids [B, T] at positions start … start + T - 1 -> [B, T, D]"""
         embedded = self.embedding(self.lookup(ids) * self.scale)
         positions = self.positions(self.position_table(start, ids.size(1)))
-        entering: Tensor = self.dropout(self.sum(embedded + positions))
+        total = self.sum(embedded + positions)
+        if torch.is_autocast_enabled(total.device.type):
+            # The residual stream too has the autocast dtype, or every sublayer would convert it twice.
+            total = total.to(torch.get_autocast_dtype(total.device.type))
+        entering: Tensor = self.dropout(total)
         return entering

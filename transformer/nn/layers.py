@@ -42,9 +42,8 @@ class _ResidualLayer(nn.Module):
     def add(self, x: Tensor, norm: nn.LayerNorm, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """LayerNorm(x + Sublayer(x)), the paper's order; with ``norm_first`` x + Sublayer(LayerNorm(x))."""
         if self.norm_first:
-            total: Tensor = x + self.dropout(sublayer(norm(x)))
-            return total
-        normalised: Tensor = norm(x + self.dropout(sublayer(x)))
+            return self.dropout.added_to(x, sublayer(norm(x)))
+        normalised: Tensor = norm(self.dropout.added_to(x, sublayer(x)))
         return normalised
 
 

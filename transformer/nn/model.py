@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformer.config import ModelConfig
 from transformer.nn.embeddings import StackInput
 from transformer.nn.layers import DecoderLayer, EncoderLayer
-from transformer.nn.masks import decoder_mask, key_mask, padding_mask
+from transformer.nn.masks import causal_mask, decoder_mask, key_mask, padding_mask
 from transformer.nn.state import DecoderState
 
 
@@ -47,9 +47,14 @@ class Decoder(nn.Module):
     def __iter__(self) -> Iterator[DecoderLayer]:
         return (child for child in self.children() if isinstance(child, DecoderLayer))
 
-    def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor, target_mask: Tensor) -> Tensor:
-        """All positions at once: [B, T, D], memory [B, S, D], masks [B, S] and [B, T] -> [B, T, D]"""
-        self_mask, cross_mask = decoder_mask(target_mask), key_mask(source_mask)
+    def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor, target_mask: Tensor | None) -> Tensor:
+        """All positions at once: [B, T, D], memory [B, S, D], masks [B, S] and [B, T] -> [B, T, D].
+
+        Without a target mask the causal mask alone applies. That is all a target needs that is padded behind its end:
+        no real position sees what comes after it.
+        """
+        cross_mask = key_mask(source_mask)
+        self_mask = causal_mask(x.size(1), x.device) if target_mask is None else decoder_mask(target_mask)
         for layer in self:
             x = layer(
                 x,
@@ -139,6 +144,12 @@ class Transformer(nn.Module):
         """The decoder's last hidden states [B, T, D], before the projection to the vocabulary."""
         mask = padding_mask(source) if source_mask is None else source_mask
         return self.decode(target, self.encode(source, mask), mask, target_mask)
+
+    def training_hidden(self, source: Tensor, target: Tensor) -> Tensor:
+        """``hidden`` of a batch whose targets are padded behind their ends, where hidden states mean nothing."""
+        mask = padding_mask(source)
+        hidden: Tensor = self.decoder(self.target_input(target), self.encode(source, mask), mask, None)
+        return hidden
 
     def forward(
         self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, target_mask: Tensor | None = None

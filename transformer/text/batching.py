@@ -93,14 +93,27 @@ def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]])
     return 1.0 - real / padded if padded else 0.0
 
 
-def collate(examples: Sequence[Example], indices: Sequence[int]) -> Batch:
-    """The examples at ``indices`` as tensors, padded to the longest of each side."""
+def collate(examples: Sequence[Example], indices: Sequence[int], multiple: int = 1, pinned: bool = False) -> Batch:
+    """The examples at ``indices`` as tensors, padded to the longest of each side.
+
+    Args:
+        examples: all of them.
+        indices: which ones.
+        multiple: the padded lengths are rounded up to multiples of it.
+        pinned: put the tensors into page-locked memory, from which a GPU can copy while it computes.
+    """
     sources = [examples[index][0] for index in indices]
     targets = [examples[index][1] for index in indices]
+    tensors = [
+        _padded(sources, multiple),
+        _padded([[SOS_ID, *target] for target in targets], multiple),
+        _padded([[*target, EOS_ID] for target in targets], multiple),
+    ]
+    source, target_input, target_output = (tensor.pin_memory() if pinned else tensor for tensor in tensors)
     return Batch(
-        source=_padded(sources),
-        target_input=_padded([[SOS_ID, *target] for target in targets]),
-        target_output=_padded([[*target, EOS_ID] for target in targets]),
+        source=source,
+        target_input=target_input,
+        target_output=target_output,
         source_tokens=sum(len(source) for source in sources),
         target_tokens=sum(len(target) + 1 for target in targets),
     )
@@ -120,8 +133,8 @@ def _lengths(examples: Sequence[Example]) -> np.ndarray:
     return np.array(sizes, dtype=np.int64).reshape(-1, 2)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    width = max((len(row) for row in rows), default=0)
+def _padded(rows: Sequence[Sequence[int]], multiple: int) -> Tensor:
+    width = -(-max((len(row) for row in rows), default=0) // multiple) * multiple
     ids = np.full((len(rows), width), PAD_ID, dtype=np.int64)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row)] = row

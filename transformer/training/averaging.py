@@ -12,14 +12,19 @@ from torch import Tensor, nn
 
 from transformer.errors import TrainingError, problem
 from transformer.files import write_atomically
+from transformer.training.writing import writing
 
 
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write the float32 parameters, tied ones once."""
-    tensors = {
-        name: parameter.detach().to("cpu", torch.float32).contiguous() for name, parameter in model.named_parameters()
-    }
-    write_atomically(path, safetensors.torch.save(tensors))
+def save_weights(model: nn.Module, path: Path, dtype: torch.dtype = torch.float32, **notes: object) -> None:
+    """Write the parameters, tied ones once, and ``notes`` as the file's metadata.
+
+    Raises:
+        TrainingError: they cannot be written.
+    """
+    tensors = {name: parameter.detach().to("cpu", dtype).contiguous() for name, parameter in model.named_parameters()}
+    metadata = {key: str(value) for key, value in notes.items()}
+    with writing("weights of the run", path):
+        write_atomically(path, safetensors.torch.save(tensors, metadata))
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:

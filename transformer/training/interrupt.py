@@ -25,8 +25,11 @@ class StopRequest:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
+def stop_on_signals(patient: bool = False) -> Iterator[StopRequest]:
     """Collect SIGINT and SIGTERM in a ``StopRequest``. A second Ctrl-C interrupts at once, as Python usually does.
+
+    ``patient`` takes a second one for the first: under ``torchrun`` one Ctrl-C comes twice, from the terminal and from
+    the agent.
 
     Outside the main thread signals cannot be handled; the request then stays empty.
     """
@@ -36,7 +39,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if request and number == signal.SIGINT:
+        if request and number == signal.SIGINT and not patient:
             raise KeyboardInterrupt
         request.signal = number
 

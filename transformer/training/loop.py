@@ -1,4 +1,4 @@
-"""The training loop: steps, dev evaluations, saved states, and resuming from them."""
+"""The training loop: epochs of updates, dev evaluations, saved states, and resuming from them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,36 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.decoding.options import SearchOptions
-from transformer.errors import TrainingError, problem
+from transformer.errors import TrainingError
 from transformer.nn.model import Transformer
-from transformer.text.batching import Batch, Example, collate, fingerprint, make_batches
+from transformer.text.batching import Batch, Example, fingerprint
 from transformer.text.corpus import Pair
+from transformer.text.sampling import sample_examples
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.averaging import save_weights
-from transformer.training.evaluate import bleu, dev_loss, exact_match, translate_pairs
+from transformer.training.board import FOLDER as BOARD
+from transformer.training.board import Board
+from transformer.training.cost import batch_flops, mfu, peak_flops
+from transformer.training.distributed import ALONE, World, agree
+from transformer.training.feed import Feed, Portion
 from transformer.training.history import HISTORY, History
 from transformer.training.interrupt import StopRequest
-from transformer.training.loss import smoothed_cross_entropy
-from transformer.training.precision import choose_device, use_bfloat16
+from transformer.training.memory import peak_memory
 from transformer.training.recipe import Recipe
-from transformer.training.schedule import learning_rate, paper_peak
-from transformer.training.state import write_state
+from transformer.training.state import VERSION, write_state
+from transformer.training.step import Stepper, Update
+from transformer.training.validation import validate
+
+
+@dataclass
+class Window:
+    """Sums since the last "train" line of the history."""
+
+    loss: float = 0.0
+    likelihood: float = 0.0
+    pieces: int = 0
+    seconds: float = 0.0
+    flops: float = 0.0
 
 
 @dataclass
@@ -36,23 +51,31 @@ class Progress:
 
     epoch: int = 0
     """Epochs that are complete."""
-    batch: int = 0
-    """Batches of the current epoch that are complete."""
+    updates: int = 0
+    """Updates of the current epoch that are complete."""
     step: int = 0
+    """Updates of all epochs."""
     seconds: float = 0.0
     """Time spent training, over all resumptions."""
     best: float = -math.inf
     best_epoch: int = 0
-    evaluated: list[int] = field(default_factory=list)
-    """Epochs whose weights are kept, oldest first."""
+    evaluated: dict[int, float] = field(default_factory=dict)
+    """Epochs whose weights are kept, oldest first, and their dev figure."""
     without_gain: int = 0
     finished: bool = False
-    window: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0, 0.0])
-    """Since the last "train" line of the history: loss, negative log-likelihood, target pieces, seconds, all summed."""
+    window: Window = field(default_factory=Window)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Progress:
+        """What ``dataclasses.asdict`` made of one."""
+        return cls(**{**values, "window": Window(**values["window"])})
 
 
 class Trainer:
-    """One run in a folder: ``training/`` below it holds the state and the weights of evaluated epochs."""
+    """One run in a folder: ``training/`` below it holds the state and the weights of evaluated epochs.
+
+    With several processes each has a Trainer; the one of rank 0 alone writes, evaluates and speaks.
+    """
 
     def __init__(
         self,
@@ -60,187 +83,209 @@ class Trainer:
         model: Transformer,
         tokenizer: Tokenizer,
         examples: Sequence[Example],
+        train: Sequence[Pair],
         dev: Sequence[Pair],
         folder: Path,
+        device: torch.device,
+        world: World = ALONE,
     ) -> None:
+        """``examples`` are the encoded ``train`` pairs without those that are too long."""
         self.recipe = recipe
-        self.settings = recipe.training
-        self.device = choose_device(self.settings.device)
-        self.model = model.to(self.device)
+        self.settings = settings = recipe.training
+        self.world = world
         self.tokenizer = tokenizer
         self.examples = examples
-        self.dev = list(dev[: self.settings.dev_sentences or None])
-        self.dev_examples = [(tokenizer.encode(p.source), tokenizer.encode_target(p.target)) for p in self.dev]
+        self.train = train
+        self.dev = list(dev[: settings.dev_sentences or None])
         self.corpus = fingerprint(examples)
+        self.out = folder
         self.folder = folder / "training"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.history = History(folder / HISTORY)
         self.progress = Progress()
-        self.bfloat16 = use_bfloat16(self.settings.precision, self.device)
-        self.peak = self.settings.learning_rate or paper_peak(model.config.d_model, self.settings.warmup_steps)
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            lr=self.peak,
-            betas=(self.settings.beta1, self.settings.beta2),
-            eps=self.settings.epsilon,
-            fused=True,
+        self.stepper = Stepper(model, settings, device, world)
+        self.model = model
+        on_card = device.type == "cuda"
+        self.feed = Feed(
+            self._examples_of,
+            settings.batch_tokens,
+            settings.seed,
+            settings.accumulate,
+            world,
+            multiple=8 if on_card else 1,  # what tensor cores like; and a compiled model meets fewer shapes
+            pinned=on_card,
         )
+        self.history = History(folder / HISTORY)
+        self.board = Board(folder / BOARD) if settings.tensorboard and world.main else None
+        name = torch.cuda.get_device_name(device) if on_card else "cpu"
+        self.peak_flops = peak_flops(name, torch.bfloat16 if self.stepper.bfloat16 else torch.float32)
         self._saved_at = time.monotonic()
         self._last_named: set[int] = set()
         self._named: set[int] = set()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.stepper.device
 
     def run(self, stop: StopRequest | None = None) -> Progress:
         """Train to the end of the recipe, from wherever the state stands, or until asked to stop.
 
         Args:
-            stop: looked at after every step; when it is set, the state is saved and ``progress.finished`` stays False.
+            stop: looked at after every update; when it is set in some process, the state is saved and
+                ``progress.finished`` stays False.
         """
-        settings, progress = self.settings, self.progress
-        while not progress.finished and progress.epoch < settings.epochs:
+        settings = self.settings
+        while not self.progress.finished and self.progress.epoch < settings.epochs:
             if not self._epoch(stop):
                 self.save()
-                return progress
+                return self.progress
+            progress = self.progress
             if progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs:
                 self._evaluate()
-            progress.finished = progress.finished or progress.epoch >= settings.epochs
+            self.progress.finished = self.progress.finished or progress.epoch >= settings.epochs
             self.save()
             self._drop_weights()
-        progress.finished = True  # also if the recipe now asks for fewer epochs than are done
-        return progress
+        self.progress.finished = True  # also if the recipe now asks for fewer epochs than are done
+        return self.progress
 
-    def steps_in_epoch(self) -> int:
-        """Updates in the first epoch; later ones may differ by a few."""
-        return len(make_batches(self.examples, self.settings.batch_tokens, self.settings.seed, 0))
-
-    def step(self, batch: Batch) -> tuple[float, float, float]:
-        """One update: (smoothed loss, negative log-likelihood, gradient norm), the first two in nats per piece.
-
-        Raises:
-            TrainingError: the loss or the gradient is no longer finite.
-        """
-        settings, progress = self.settings, self.progress
-        rate = learning_rate(progress.step + 1, settings.warmup_steps, self.peak)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            hidden = self.model.hidden(batch.source, batch.target_input)
-        real = (batch.target_output != 0).flatten().nonzero().squeeze(1)
-        total, likelihood = smoothed_cross_entropy(
-            hidden.flatten(0, 1).index_select(0, real),
-            self.model.projection.weight,
-            batch.target_output.flatten().index_select(0, real),
-            settings.label_smoothing,
-            precise=not self.bfloat16,
-        )
-        loss = total / batch.target_tokens
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm or math.inf)
-        if not torch.isfinite(norm) or not torch.isfinite(loss):
-            raise TrainingError(
-                problem(
-                    f"{'gradient norm' if torch.isfinite(loss) else 'loss'} at step {progress.step + 1} "
-                    f"(epoch {progress.epoch + 1}, batch {progress.batch + 1})",
-                    "must stay finite",
-                    float((norm if torch.isfinite(loss) else loss).detach()),
-                    "start anew with a lower training.learning_rate or more training.warmup_steps",
-                )
-            )
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        progress.step += 1
-        return float(loss.detach()), float(likelihood) / batch.target_tokens, float(norm)
+    def _examples_of(self, epoch: int) -> Sequence[Example]:
+        """The pairs of an epoch in pieces: always the same, or segmented anew with subword sampling."""
+        data = self.recipe.data
+        if not data.subword_sampling:
+            return self.examples
+        # The seed differs from that of the batches, but follows from it.
+        seed = self.settings.seed * 1_000_003 + epoch
+        sampled = sample_examples(self.tokenizer, self.train, data.subword_sampling, seed)
+        return [(s, t) for s, t in sampled if len(s) <= data.max_pieces and len(t) + 1 <= data.max_pieces]
 
     def _epoch(self, stop: StopRequest | None) -> bool:
         """The rest of the current epoch; False if it was broken off."""
         settings, progress = self.settings, self.progress
         shown = sys.stderr.isatty()
-        batches = make_batches(self.examples, settings.batch_tokens, settings.seed, progress.epoch)
+        count = self.feed.updates_in(progress.epoch)
+        portions = self.feed.portions(progress.epoch, progress.updates)
         self.model.train()
         bar = tqdm(
-            total=len(batches),
-            initial=progress.batch,
+            total=count,
+            initial=progress.updates,
             desc=f"epoch {progress.epoch + 1}/{settings.epochs}",
-            unit="batch",
+            unit="update",
             mininterval=0.5 if shown else 30.0,  # a log file needs no animation
             maxinterval=10.0 if shown else 60.0,
             leave=False,
             dynamic_ncols=True,
+            disable=not self.world.main,
         )
-        with bar:
-            for indices in batches[progress.batch :]:
-                started = time.monotonic()
-                batch = collate(self.examples, indices).to(self.device)
-                loss, likelihood, norm = self.step(batch)
-                seconds = time.monotonic() - started
-                pieces = batch.target_tokens
-                for index, value in enumerate((loss * pieces, likelihood * pieces, pieces, seconds)):
-                    progress.window[index] += value
-                progress.batch += 1
-                progress.seconds += seconds
-                bar.update()
-                if progress.step % settings.log_every == 0 or progress.batch == len(batches):
-                    line = self._log(norm)
-                    bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
-                if stop:
-                    return False
-                if time.monotonic() - self._saved_at > settings.save_minutes * 60:
-                    self.save()
+        since = time.monotonic()
+        try:
+            with bar:
+                for portion in portions:
+                    place = f"epoch {progress.epoch + 1}, batch {progress.updates + 1}"
+                    update = self.stepper.update(
+                        portion.batches, portion.target_tokens, portion.fillers, bool(stop), place
+                    )
+                    now = time.monotonic()
+                    self._count(update, portion, now - since)
+                    since = now
+                    bar.update()
+                    if progress.step % settings.log_every == 0 or progress.updates == count:
+                        line = self._log(update)
+                        bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
+                    self._snapshot()
+                    if update.stopped:
+                        return False
+                    if time.monotonic() - self._saved_at > settings.save_minutes * 60:
+                        self.save()
+        finally:
+            portions.close()
         progress.epoch += 1
-        progress.batch = 0
+        progress.updates = 0
         return True
 
-    def _log(self, norm: float) -> str:
+    def _count(self, update: Update, portion: Portion, seconds: float) -> None:
+        progress, window = self.progress, self.progress.window
+        window.loss += update.loss * update.target_tokens
+        window.likelihood += update.likelihood * update.target_tokens
+        window.pieces += update.target_tokens
+        window.seconds += seconds
+        window.flops += self.world.size * sum(self._flops(batch) for batch in portion.batches)
+        progress.updates += 1
+        progress.step += 1
+        progress.seconds += seconds
+
+    def _flops(self, batch: Batch) -> float:
+        rows, source = batch.source.shape
+        return batch_flops(self.model.config, rows, source, batch.target_input.size(1))
+
+    def _log(self, update: Update) -> str:
         """Write the means of the window to the history, begin a new window, and say them in short."""
-        progress = self.progress
-        loss, likelihood, pieces, seconds = progress.window
-        progress.window = [0.0, 0.0, 0.0, 0.0]
-        speed = pieces / max(seconds, 1e-9)
-        self.history.append(
-            kind="train",
-            step=progress.step,
-            epoch=progress.epoch + 1,
-            loss=loss / pieces,
-            nll=likelihood / pieces,
-            lr=self.optimizer.param_groups[0]["lr"],
-            gradient_norm=norm,
-            tokens_per_second=round(speed),
-            seconds=round(progress.seconds, 1),
-        )
-        return f"loss {loss / pieces:.3f}, {speed:,.0f} tokens/s"
+        progress, window = self.progress, self.progress.window
+        progress.window = Window()
+        seconds = max(window.seconds, 1e-9)
+        speed = window.pieces / seconds
+        share = mfu(window.flops, seconds, self.world.size * self.peak_flops) if self.peak_flops else None
+        memory = peak_memory(self.device)
+        if self.world.main:
+            self._record(
+                kind="train",
+                step=progress.step,
+                epoch=progress.epoch + 1,
+                loss=window.loss / window.pieces,
+                nll=window.likelihood / window.pieces,
+                lr=self.stepper.rate,
+                gradient_norm=update.gradient_norm,
+                tokens_per_second=round(speed),
+                **({} if share is None else {"mfu": share}),
+                memory_mb=round(memory / 1e6),
+                seconds=round(progress.seconds, 1),
+            )
+        used = "" if share is None else f"{share:.1%} MFU, "
+        return f"loss {window.loss / window.pieces:.3f}, {speed:,.0f} tokens/s, {used}{memory / 1e9:.1f} GB"
+
+    def _record(self, **values: Any) -> None:
+        line = self.history.append(**values)
+        if self.board:
+            self.board.add(line)
 
     def _left(self, bar: Any) -> str:
         figures = bar.format_dict  # its own rate is missing until the bar was drawn for the second time
-        rate = figures["rate"] or (figures["n"] - figures["initial"]) / max(figures["elapsed"], 1e-9)
+        rate = figures.get("rate") or (bar.n - bar.initial) / max(figures.get("elapsed") or 0.0, 1e-9)
         if rate <= 0:
             return "?"
-        batches = bar.total * (self.settings.epochs - self.progress.epoch) - self.progress.batch
-        return str(tqdm.format_interval(batches / rate))
+        updates = bar.total * (self.settings.epochs - self.progress.epoch) - self.progress.updates
+        return str(tqdm.format_interval(updates / rate))
+
+    def _snapshot(self) -> None:
+        """Keep the weights as they are, small, if the recipe wants them after this update."""
+        step = self.progress.step
+        if self.world.main and step in self.recipe.checkpoint.snapshots:
+            folder = self.out / "snapshots"
+            folder.mkdir(exist_ok=True)
+            save_weights(self.model, folder / f"step-{step:06d}.safetensors", torch.float16, step=step)
 
     def _evaluate(self) -> None:
+        """Judge the model on dev, in the process of rank 0, and let all know what came of it."""
+        if self.world.main:
+            self._judge()
+        self.progress = agree(self.progress, self.world)
+
+    def _judge(self) -> None:
         settings, progress = self.settings, self.progress
         started = time.monotonic()
-        loss = dev_loss(self.model, self.dev_examples, settings.batch_tokens)
-        outputs = translate_pairs(self.model, self.tokenizer, self.dev, SearchOptions(beam_size=1, max_extra=20))
-        references = [pair.target for pair in self.dev]
-        score, exact = bleu(outputs, [references]), exact_match(outputs, references)
+        figures = validate(self.model, self.tokenizer, self.dev, settings)
         progress.seconds += time.monotonic() - started
-        figure = {"bleu": score.value, "exact": exact.value, "loss": -loss}[settings.select]
+        figure = {"bleu": figures.bleu, "exact": figures.exact, "loss": -figures.loss}[settings.select]
         better = figure > progress.best or not progress.best_epoch
-        self.history.append(
+        self._record(
             kind="dev",
             step=progress.step,
             epoch=progress.epoch,
-            dev_loss=loss,
-            dev_bleu=round(score.value, 2),
-            dev_exact=round(exact.value, 2),
-            signature=score.signature + "|beam:1",
+            **figures.to_dict(),
             best=better,
             seconds=round(progress.seconds, 1),
-            sample=outputs[0],
         )
         tqdm.write(
-            f"epoch {progress.epoch}: dev loss {loss:.3f}, BLEU {score.value:.2f}, exact {exact.value:.1f} %"
-            f"{', best so far' if better else ''}",
+            f"epoch {progress.epoch}: dev loss {figures.loss:.3f}, BLEU {figures.bleu:.2f}, chrF {figures.chrf:.1f}, "
+            f"exact {figures.exact:.1f} %{', best so far' if better else ''}",
             file=sys.stderr,
         )
         if better:
@@ -248,13 +293,23 @@ class Trainer:
         else:
             progress.without_gain += 1
         save_weights(self.model, self.weights_of(progress.epoch))
-        progress.evaluated.append(progress.epoch)
-        keep = {*progress.evaluated[-settings.average :], progress.best_epoch}
-        progress.evaluated = [epoch for epoch in progress.evaluated if epoch in keep]
+        progress.evaluated[progress.epoch] = figure
+        keep = {*self._averaged(), progress.best_epoch, progress.epoch}
+        progress.evaluated = {epoch: value for epoch, value in progress.evaluated.items() if epoch in keep}
         progress.finished = self._stopped()
+
+    def _averaged(self) -> list[int]:
+        """The epochs whose mean is the result: the last or the best ``average`` evaluated ones; of 1, the best."""
+        settings, evaluated = self.settings, self.progress.evaluated
+        if settings.average_of == "last" and settings.average > 1:
+            return sorted(evaluated)[-settings.average :]
+        # Of two equal figures the earlier epoch counts as the better one, as for ``best_epoch``.
+        return sorted(sorted(evaluated, key=lambda epoch: (-evaluated[epoch], epoch))[: settings.average])
 
     def _drop_weights(self) -> None:
         """Remove weights that neither of the two saved states names."""
+        if not self.world.main:
+            return
         named = {self.weights_of(epoch) for epoch in self._named}
         for path in self.folder.glob("epoch-*.safetensors"):
             if path not in named:
@@ -265,53 +320,65 @@ class Trainer:
         return self.folder / f"epoch-{epoch:03d}.safetensors"
 
     def final_weights(self) -> list[Path]:
-        """The files whose mean is the result: the last ``average`` evaluated epochs, or the best one."""
-        epochs = self.progress.evaluated[-self.settings.average :]
-        return [self.weights_of(e) for e in (epochs if self.settings.average > 1 else [self.progress.best_epoch])]
+        """The files whose mean is the result."""
+        return [self.weights_of(epoch) for epoch in self._averaged()]
 
     def save(self) -> None:
-        """Write the state, atomically: everything that the next step depends on."""
+        """Write the state, atomically: everything that the next update depends on.
+
+        Random draws are no part of it: they follow from the seed and the number of the update (see ``Stepper``).
+        """
+        self._saved_at = time.monotonic()
+        if not self.world.main:
+            return
+        progress = self.progress
         content = {
-            "progress": vars(self.progress).copy(),
+            "version": VERSION,
+            "progress": {**vars(progress), "window": vars(progress.window)},
             "model": {name: value.detach().clone() for name, value in self.model.named_parameters()},
-            "optimizer": self.optimizer.state_dict(),
-            "random": torch.get_rng_state(),
-            "cuda_random": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
+            "optimizer": self.stepper.optimizer.state_dict(),
             "recipe": self.recipe.to_dict(),
             "tokenizer": self.tokenizer.fingerprint,
             "corpus": self.corpus,
+            "processes": self.world.size,
         }
         write_state(self.folder, content)
-        self._named = {*self._last_named, *self.progress.evaluated}
-        self._last_named = set(self.progress.evaluated)
-        self._saved_at = time.monotonic()
+        self._named = {*self._last_named, *progress.evaluated}
+        self._last_named = set(progress.evaluated)
 
     def resume(self, content: dict[str, Any]) -> None:
         """Go back to a saved state, as ``read_state`` gives it.
 
         Raises:
-            TrainingError: the state was made with another tokenizer or corpus.
+            TrainingError: the state was made with another tokenizer, corpus or number of processes.
         """
         if content["tokenizer"] != self.tokenizer.fingerprint:
             raise TrainingError(
                 "--resume must continue with the tokenizer of the run, but tokenizer.model is another one: restore it, "
                 "or name another --out."
             )
-        if content.get("corpus", self.corpus) != self.corpus:  # older states do not say
+        if content["corpus"] != self.corpus:
             raise TrainingError(
                 "--resume must continue with the corpus of the run, but the training pairs are others: restore the "
                 "files, or name another --out."
             )
-        self.progress = Progress(**content["progress"])
+        at_once, now = (self.settings.accumulate * size for size in (content["processes"], self.world.size))
+        if at_once != now:
+            raise TrainingError(
+                f"--resume must continue with as many batches an update, but training.accumulate x processes was "
+                f"{at_once} and is {now}: start it with the number of processes that it had."
+            )
+        self.progress = Progress.from_dict(content["progress"])
+        self.stepper.steps = self.progress.step
         self._last_named = self._named = set(self.progress.evaluated)
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(content["model"][name])
-        self.optimizer.load_state_dict(content["optimizer"])
-        torch.set_rng_state(content["random"])
-        if content["cuda_random"]:
-            torch.cuda.set_rng_state_all(content["cuda_random"])
-        self.history.cut_after(self.progress.step, self.progress.epoch)
+        self.stepper.optimizer.load_state_dict(content["optimizer"])
+        if self.world.main:
+            self.history.cut_after(self.progress.step, self.progress.epoch)
+        if self.board:
+            self.board.resume_after(self.progress.step)
         if self.progress.epoch < self.settings.epochs and not self._stopped():
             self.progress.finished = False  # the recipe may ask for more epochs than before
 

@@ -9,9 +9,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+_PARTS = 8
+"""Parts of a chunk that the softmax works on one after the other, so that its float32 numbers stay in a cache."""
+
+_LOST = 1e-30
+"""A probability below this has lost digits, or is zero, in float32."""
+
 
 def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, chunk: int = 256, precise: bool = True
+    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, chunk: int = 512, precise: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Loss of the logits ``hidden @ weight.T`` against ``labels``, summed over rows, without holding all logits.
 
@@ -48,37 +54,44 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         rows = hidden.detach().to(dtype)
         needs_gradient = any(ctx.needs_input_grad)
         hidden_gradient = torch.empty_like(rows) if needs_gradient else None
-        weight_gradient = (
-            torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if needs_gradient else None
-        )
-        loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        likelihood = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else None
+        sums = torch.zeros(2, dtype=torch.float32, device=hidden.device)
         # The smoothing's share of logits and gradients is the same vector for every row, so it never needs V passes.
         table_sum = table.sum(dim=0, dtype=torch.float32)
         uniform = smoothing / weight.size(0)
-        for start in range(0, rows.size(0), chunk):
-            part = rows[start : start + chunk]
-            label = labels[start : start + chunk, None]
-            logits = torch.matmul(part, table.t()).float()
-            highest = logits.amax(dim=1, keepdim=True)
-            label_logit = logits.gather(1, label)
-            exponential = logits.sub_(highest).exp_()
-            total = exponential.sum(dim=1, keepdim=True)
-            normaliser = (highest + total.log()).sum()
-            negative = normaliser - label_logit.sum()
-            likelihood += negative
-            loss += (1.0 - smoothing) * negative
-            if smoothing:
-                loss += smoothing * normaliser - uniform * torch.dot(part.sum(dim=0, dtype=torch.float32), table_sum)
-            if hidden_gradient is None or weight_gradient is None:
-                continue
-            # The softmax stays multiplied by its row's total; the D-wide factors are divided instead of the V-wide one.
-            gradient = exponential.scatter_add_(1, label, total * (smoothing - 1.0)).to(dtype)
-            shrunk = (part / total).to(dtype)
-            hidden_gradient[start : start + chunk] = torch.matmul(gradient, table) / total - uniform * table_sum
-            weight_gradient += torch.matmul(gradient.t(), shrunk)
+        # The two workspaces serve every chunk: on a CPU fresh memory of this size costs more than the arithmetic. The
+        # products are large, because a gradient of V x D is added up for each, the float32 softmax in parts of them.
+        size = min(chunk, rows.size(0))
+        products = torch.empty(size, weight.size(0), dtype=dtype, device=rows.device)
+        small = max(1, size // _PARTS)
+        working = torch.empty(small, weight.size(0), dtype=torch.float32, device=rows.device)
+        for start in range(0, rows.size(0), size):
+            part = rows[start : start + size]
+            product = products[: part.size(0)]
+            torch.mm(part, table.t(), out=product)
+            for first in range(0, part.size(0), small):
+                logits = product[first : first + small]
+                label = labels[start + first : start + first + logits.size(0), None]
+                work = working[: logits.size(0)].copy_(logits)
+                label_logit = work.gather(1, label)
+                torch.softmax(work, dim=1, out=work)
+                probability = work.gather(1, label)
+                negative = -probability.log()
+                if (probability < _LOST).any():  # too small for float32, but its logarithm is not
+                    exact = logits.float().logsumexp(dim=1, keepdim=True) - label_logit
+                    negative = torch.where(probability < _LOST, exact, negative)
+                sums += torch.stack((negative.sum(), label_logit.sum()))
+                if needs_gradient:
+                    logits.copy_(work.scatter_add_(1, label, work.new_full(label.shape, smoothing - 1.0)))
+            if hidden_gradient is not None and weight_gradient is not None:
+                hidden_gradient[start : start + size] = torch.mm(product, table) - uniform * table_sum
+                weight_gradient += torch.mm(product.t(), part)
+        row_sum = rows.sum(dim=0, dtype=torch.float32)
         if smoothing and weight_gradient is not None:
-            weight_gradient -= uniform * rows.sum(dim=0, dtype=torch.float32)
+            weight_gradient -= uniform * row_sum
+        likelihood, label_logits = sums
+        # The logarithm of a row's normaliser is its negative log-likelihood plus the label's logit.
+        loss = likelihood + smoothing * label_logits - uniform * (row_sum @ table_sum)
         ctx.hidden_dtype, ctx.weight_dtype = hidden.dtype, weight.dtype
         ctx.save_for_backward(hidden_gradient, weight_gradient)
         ctx.mark_non_differentiable(likelihood)

@@ -13,7 +13,7 @@ from transformer.text.corpus import Pair, clean, read_manythings, read_parallel,
 from transformer.text.datasets import DATASETS, locate
 from transformer.text.synthetic import reverse_split
 from transformer.text.tokenizer import Tokenizer
-from transformer.training.recipe import GENERATED, DataSection
+from transformer.training.sections import GENERATED, DataSection
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,12 @@ def _distinct_sources(pairs: Sequence[Pair]) -> list[Pair]:
     return list(first.values())
 
 
-def to_examples(pairs: Sequence[Pair], tokenizer: Tokenizer, max_pieces: int) -> tuple[list[Example], int]:
-    """Piece ids of the pairs, without those that have a side of more than ``max_pieces``; and how many those were."""
-    examples = [(tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)) for pair in pairs]
-    kept = [(s, t) for s, t in examples if len(s) <= max_pieces and len(t) + 1 <= max_pieces]
-    return kept, len(examples) - len(kept)
+def to_examples(pairs: Sequence[Pair], tokenizer: Tokenizer, max_pieces: int) -> tuple[list[Pair], list[Example]]:
+    """The pairs of which no side has more than ``max_pieces``, and their piece ids."""
+    kept, examples = [], []
+    for pair in pairs:
+        source, target = tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)
+        if len(source) <= max_pieces and len(target) + 1 <= max_pieces:
+            kept.append(pair)
+            examples.append((source, target))
+    return kept, examples

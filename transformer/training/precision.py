@@ -26,16 +26,25 @@ def use_bfloat16(precision: str, device: torch.device) -> bool:
     return precision == "bfloat16" or (precision == "auto" and native_bfloat16(device))
 
 
-def choose_device(name: str) -> torch.device:
-    """A recipe's ``device``: "auto" is CUDA when there is one.
+def use_tensor_float(precision: str, device: torch.device) -> None:
+    """Let float32 products on a GPU use its TensorFloat-32 units, but for a recipe that asks for "float32".
+
+    A setting of the whole process; on a CPU it is left alone.
+    """
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+
+
+def choose_device(name: str, local_rank: int = 0) -> torch.device:
+    """A recipe's ``device``: "auto" is CUDA when there is one; of several cards each process takes its own.
 
     Raises:
         TrainingError: CUDA is asked for, and there is none.
     """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():
         raise TrainingError(
             problem("training.device", "must be a device that PyTorch finds here", name, "use auto or cpu")
         )
-    return torch.device(name)
+    if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
+        return torch.device("cuda", local_rank)
+    return torch.device("cpu")

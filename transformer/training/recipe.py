@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from transformer.config import PRESETS, ModelConfig
+from transformer.decoding.options import WIDEST_BEAM
 from transformer.errors import ConfigError, problem
 from transformer.files import write_atomically
+from transformer.training.sections import CheckpointSection, DataSection, TokenizerSection, TrainingSection
 
 _LARGEST = 2**63 - 1
 """TOML's and PyTorch's largest whole number; so it bounds the seed too."""
@@ -30,106 +32,6 @@ _WIDEST = {
 """Sizes of a model above which a recipe holds a slip of the pen: no machine could hold it."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "recipes"
-GENERATED = "reverse"
-
-
-@dataclass(frozen=True)
-class DataSection:
-    """What to learn from: a corpus known by name, or files of one's own."""
-
-    dataset: str = ""
-    """"reverse" (generated), or a name that ``python -m transformer data`` knows; empty when files are named below."""
-    source: str = ""
-    """Own text, one sentence a line, plain or .gz; with ``target`` of as many lines."""
-    target: str = ""
-    tsv: str = ""
-    """Instead of ``source`` and ``target``: one file, source and target in its first two tab-separated columns."""
-    dev_source: str = ""
-    """Own dev set. Without one, about 1 % of the pairs are held out, chosen by the source sentence (5 %, at least one
-    sentence, of a corpus so small that this would be none)."""
-    dev_target: str = ""
-    source_code: str = "en"
-    target_code: str = "de"
-    source_language: str = "English"
-    target_language: str = "German"
-    max_pieces: int = 250
-    """Training pairs with a longer side, in pieces, are left out."""
-    max_ratio: float = 4.0
-    """Training pairs with a larger ratio of lengths in characters are left out."""
-    generated_pairs: int = 20000
-    """For "reverse": training pairs made."""
-    generated_length: int = 16
-    """For "reverse": most letters in a sequence."""
-
-
-@dataclass(frozen=True)
-class TokenizerSection:
-    """The joint subword vocabulary."""
-
-    vocab_size: int = 8000
-    """V, special pieces included."""
-    model_type: str = "bpe"
-    """"bpe" (the paper, Section 5.1) or "unigram"."""
-    character_coverage: float = 1.0
-    """Share of the letters of the corpus that get a piece of their own."""
-
-
-@dataclass(frozen=True)
-class TrainingSection:
-    """How to learn. Defaults are the paper's where it has them."""
-
-    seed: int = 1
-    epochs: int = 40
-    """Most passes over the training pairs."""
-    batch_tokens: int = 4096
-    """Most tokens on either side of a batch, padding included."""
-    learning_rate: float = 0.0
-    """Peak, reached after ``warmup_steps``; 0 is the paper's D^-0.5 * warmup^-0.5 (Section 5.3)."""
-    warmup_steps: int = 4000
-    """Steps of linear growth; afterwards the rate falls with the inverse square root of the step."""
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    label_smoothing: float = 0.1
-    clip_norm: float = 1.0
-    """The gradient is scaled down to this norm when it is larger; 0 leaves it."""
-    precision: str = "auto"
-    """"float32", "bfloat16" (autocast), or "auto": bfloat16 where the processor computes it natively."""
-    device: str = "auto"
-    """"cpu", "cuda", or "auto": CUDA when there is one."""
-    threads: int = 0
-    """CPU threads of PyTorch; 0 leaves PyTorch's own choice."""
-    select: str = "bleu"
-    """What makes a model the best on dev: "bleu", "exact" (share of sentences right) or "loss"."""
-    stop_at: float = 0.0
-    """Stop once the selected dev figure (BLEU in points, exact match in per cent) is reached; 0 never does."""
-    patience: int = 0
-    """Stop after this many dev evaluations without a better one; 0 never does."""
-    evaluate_every: int = 1
-    """Epochs between two dev evaluations."""
-    dev_sentences: int = 2000
-    """Dev pairs used, from the first; 0 uses all."""
-    average: int = 1
-    """The final weights are the mean of the last so many evaluated ones (paper, Section 6.1); 1 takes the best one."""
-    save_minutes: float = 5.0
-    """Longest time between two saved states, beside the one at the end of each epoch."""
-    log_every: int = 20
-    """Steps between two lines of the history."""
-
-
-@dataclass(frozen=True)
-class CheckpointSection:
-    """What the finished checkpoint says and how it is stored."""
-
-    dtype: str = "float16"
-    default: bool = False
-    """Whether the app opens this model first."""
-    examples: tuple[str, ...] = ()
-    """Sentences that the app offers."""
-    terms: str = ""
-    """Terms of the training data, for the model card."""
-    about: str = ""
-    """What the model can read, in a few words, for the app and the model card: "image captions"."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +62,13 @@ SECTIONS: dict[str, type] = {
     "training": TrainingSection,
     "checkpoint": CheckpointSection,
 }
-_KINDS: dict[type, str] = {
+_KINDS: dict[Any, str] = {
     str: "text",
     int: "a whole number",
     float: "a number",
     bool: "true or false",
-    tuple: "a list of texts",
+    tuple[str, ...]: "a list of texts, each in quotes",
+    tuple[int, ...]: "a list of whole numbers",
 }
 _MODEL_KEYS = {f.name for f in dataclasses.fields(ModelConfig)} - {"vocab_size"} | {"preset"}
 
@@ -270,13 +173,17 @@ def _section(name: str, content: Mapping[str, Any]) -> Any:
             value = float(value)
         elif typing.get_origin(wanted) is tuple and isinstance(value, list):
             value = tuple(value)
-        expected = tuple if typing.get_origin(wanted) is tuple else wanted
-        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            raise ConfigError(problem(f"{name}.{key}", f"must be {_KINDS[expected]}", value, "correct it"))
-        if isinstance(value, tuple) and not all(isinstance(item, str) for item in value):
-            raise ConfigError(problem(f"{name}.{key}", "must be a list of texts", list(value), "put them in quotes"))
+        if not _fits(value, wanted):
+            shown = list(value) if isinstance(value, tuple) else value
+            raise ConfigError(problem(f"{name}.{key}", f"must be {_KINDS[wanted]}", shown, "correct it"))
         values[key] = value
     return kind(**values)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if typing.get_origin(wanted) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, typing.get_args(wanted)[0]) for item in value)
+    return isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
@@ -308,6 +215,8 @@ def _check(recipe: Recipe) -> None:
         ("training.seed", 0),
         ("training.epochs", 1),
         ("training.batch_tokens", 1),
+        ("training.accumulate", 1),
+        ("training.dev_beam", 1),
         ("training.warmup_steps", 1),
         ("training.average", 1),
         ("training.evaluate_every", 1),
@@ -321,7 +230,6 @@ def _check(recipe: Recipe) -> None:
         ("data.max_ratio", 1),
         ("data.generated_pairs", 1),
         ("data.generated_length", 1),
-        ("tokenizer.vocab_size", 5),
     ):
         section, _, key = name.partition(".")
         value = getattr(getattr(recipe, section), key)
@@ -338,11 +246,30 @@ def _check(recipe: Recipe) -> None:
         value = getattr(training, name)
         if not lowest <= value <= highest:
             raise ConfigError(problem(f"training.{name}", f"must be from {lowest} to {highest}", value, "correct it"))
+    for name, rate in (
+        ("training.source_word_dropout", training.source_word_dropout),
+        ("training.target_word_dropout", training.target_word_dropout),
+        ("data.subword_sampling", data.subword_sampling),
+    ):
+        if not 0.0 <= rate < 1.0:
+            raise ConfigError(problem(name, "must be at least 0 and below 1", rate, "0.1 is usual"))
+    if not 0.0 <= training.r_drop <= 100.0:
+        raise ConfigError(problem("training.r_drop", "must be from 0 to 100", training.r_drop, "the paper's is 5"))
+    if training.dev_beam > WIDEST_BEAM:
+        rule = f"must be at most {WIDEST_BEAM}"
+        raise ConfigError(problem("training.dev_beam", rule, training.dev_beam, "5 is plenty"))
+    vocab_size = recipe.tokenizer.vocab_size
+    if vocab_size and vocab_size < 5:
+        raise ConfigError(problem("tokenizer.vocab_size", "must be at least 5, or 0", vocab_size, "raise it"))
+    if any(step < 1 for step in recipe.checkpoint.snapshots):
+        rule = "must be steps, which count from 1"
+        raise ConfigError(problem("checkpoint.snapshots", rule, list(recipe.checkpoint.snapshots), "correct them"))
     _check_size(recipe)
     for name, value, allowed in (
         ("training.precision", training.precision, ("auto", "float32", "bfloat16")),
         ("training.device", training.device, ("auto", "cpu", "cuda")),
         ("training.select", training.select, ("bleu", "exact", "loss")),
+        ("training.average_of", training.average_of, ("last", "best")),
         ("checkpoint.dtype", recipe.checkpoint.dtype, ("float16", "bfloat16", "float32")),
         ("model.preset", recipe.model.get("preset", "tiny"), tuple(PRESETS)),
     ):
@@ -353,7 +280,7 @@ def _check(recipe: Recipe) -> None:
         raise ConfigError(
             problem("training.stop_at", "must be 0 with select = loss", training.stop_at, "use training.patience")
         )
-    config = recipe.model_config(recipe.tokenizer.vocab_size)
+    config = recipe.model_config(vocab_size or 8000)  # any size will do for this
     if data.max_pieces > config.max_length:
         rule = f"must be at most model.max_length = {config.max_length}"
         raise ConfigError(problem("data.max_pieces", rule, data.max_pieces, "lower it, or raise model.max_length"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,35 +20,58 @@ from transformer.decoding.options import SearchOptions
 from transformer.errors import DataError, TrainingError, problem
 from transformer.files import write_atomically
 from transformer.nn.model import Transformer
+from transformer.text.batching import Example
+from transformer.text.corpus import Pair
 from transformer.text.tokenizer import Tokenizer, train_tokenizer
+from transformer.text.vocabulary import choose_vocab_size
 from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
+from transformer.training.distributed import World, agree, join_world, naming_dead_ranks, together, wait
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
 from transformer.training.lock import only_one
 from transformer.training.loop import Progress, Trainer
 from transformer.training.material import Material, load_material, to_examples
+from transformer.training.precision import choose_device
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, scored_sets
 from transformer.training.state import exists, read_state
+from transformer.training.step import Stepper
 
 RECIPE, CARD = "recipe.json", "README.md"
 
 
-def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool, data_dir: Path | None) -> int:
+def train_command(
+    recipe: str, out: Path | None, overrides: Sequence[str], resume: bool, data_dir: Path | None, dry_run: bool = False
+) -> int:
     """``python -m transformer train``: train a recipe into a folder, which becomes a checkpoint.
+
+    Started by ``torchrun``, it is one of several processes that train one model together.
 
     Args:
         recipe: the name of a recipe, or a path to a TOML file.
-        out: the run's folder; afterwards also a checkpoint that every command and the app can open.
+        out: the run's folder; afterwards also a checkpoint that every command and the app can open. Not needed for a
+            dry run.
         overrides: ``section.key=value``.
         resume: go on from the state in ``out``.
         data_dir: where named corpora lie; ``data`` by default.
+        dry_run: say what the run would be and take, and write nothing.
 
     Raises:
         TransformerError: whatever a user can put right.
     """
     chosen = load_recipe(recipe, overrides)
+    folder = data_dir or Path("data")
+    if dry_run or out is None:
+        return _describe(chosen, folder)
+    with join_world(chosen.training.device) as world, contextlib.ExitStack() as held:
+        state = together(world, lambda: _open(chosen, out, resume, held) if world.main else None)
+        with naming_dead_ranks(world):
+            return _train(chosen, out, agree(state, world), folder, world)
+
+
+def _open(chosen: Recipe, out: Path, resume: bool, held: contextlib.ExitStack) -> dict[str, Any] | None:
+    """Take hold of the run's folder; the saved state, if the run is to go on from it."""
     _refuse_taken(out, resume)
     if resume and not exists(out / "training"):
         raise TrainingError(problem("--resume", "needs a saved state", str(out), "start without --resume"))
@@ -55,58 +81,93 @@ def train_command(recipe: str, out: Path, overrides: Sequence[str], resume: bool
         raise TrainingError(
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
-    with only_one(out / "training"):
-        return _train(chosen, out, resume, data_dir or Path("data"))
+    held.enter_context(only_one(out / "training"))
+    return read_state(out / "training", chosen, _tell) if resume else None
 
 
-def _train(chosen: Recipe, out: Path, resume: bool, folder: Path) -> int:
-    state = read_state(out / "training", chosen, _tell) if resume else None
+def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path, world: World) -> int:
+    tell = _tell if world.main else _say_nothing
+    settings = chosen.training
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    device = choose_device(settings.device, world.local_rank)
+    material = together(world, lambda: load_material(chosen.data, folder))
+    tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
+    if world.main and state is None:
+        save_recipe(chosen, out / "training" / RECIPE)
+        (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
+    tokenizer = _shared_tokenizer(chosen, material, out, state is not None, world)
+    train, examples = _examples(chosen, material, tokenizer, tell)
+    torch.manual_seed(settings.seed)
+    model = Transformer(chosen.model_config(tokenizer.vocab_size))
+    trainer = Trainer(chosen, model, tokenizer, examples, train, material.dev, out, device, world)
+    _announce(trainer, tell)
+    if state is not None:
+        trainer.resume(state)
+        tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
+    if world.main:
+        save_recipe(chosen, out / "training" / RECIPE)
+    try:
+        with stop_on_signals(patient=world.size > 1) as stop:
+            progress = trainer.run(stop)
+    except KeyboardInterrupt:
+        tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
+        raise
+    if not progress.finished:
+        tell(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
+        return stop.exit_status or 128 + signal.SIGTERM  # it may have been another process that was asked
+    if world.main:
+        finish(chosen, trainer, material, progress, out, folder)
+    wait(world)
+    return 0
+
+
+def _examples(
+    chosen: Recipe, material: Material, tokenizer: Tokenizer, tell: Callable[[str], None]
+) -> tuple[list[Pair], list[Example]]:
+    """The training pairs that are short enough, as text and as pieces."""
+    longest = chosen.data.max_pieces
+    pairs, examples = to_examples(material.train, tokenizer, longest)
+    if left_out := len(material.train) - len(examples):
+        tell(f"Left out {left_out:,} pairs with more than {longest} pieces on a side.")
+    if not examples:
+        raise DataError(
+            problem("data.max_pieces", "must let some pairs through", longest, "raise it, or check the files")
+        )
+    return pairs, examples
+
+
+def _announce(trainer: Trainer, tell: Callable[[str], None]) -> None:
+    settings, model, world = trainer.settings, trainer.model, trainer.world
+    parameters = sum(p.numel() for p in model.parameters())
+    processes = f"{world.size} processes, " if world.size > 1 else ""
+    tell(
+        f"Model: {parameters:,} parameters, {trainer.tokenizer.vocab_size:,} pieces; "
+        f"{'bfloat16 autocast' if trainer.stepper.bfloat16 else 'float32'} on {trainer.device}, "
+        f"{processes}{torch.get_num_threads()} threads."
+    )
+    steps = trainer.feed.updates_in(0) * settings.epochs
+    if steps < 2 * settings.warmup_steps:
+        tell(
+            f"Only about {steps:,} steps in all, but the learning rate grows over {settings.warmup_steps:,} "
+            "(training.warmup_steps): lower it, train for more epochs, or make batches smaller (training.batch_tokens)."
+        )
+
+
+def _describe(chosen: Recipe, folder: Path) -> int:
+    from transformer.training.dry_run import describe
+
     if chosen.training.threads:
         torch.set_num_threads(chosen.training.threads)
     material = load_material(chosen.data, folder)
-    _tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
-    if state is None:
-        save_recipe(chosen, out / "training" / RECIPE)
-        (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
-    tokenizer = _tokenizer(chosen, material, out, resume)
-    examples, too_long = to_examples(material.train, tokenizer, chosen.data.max_pieces)
-    if too_long:
-        _tell(f"Left out {too_long:,} pairs with more than {chosen.data.max_pieces} pieces on a side.")
-    if not examples:
-        raise DataError(
-            problem(
-                "data.max_pieces", "must let some pairs through", chosen.data.max_pieces, "raise it, or check the files"
-            )
-        )
+    tokenizer = new_tokenizer(chosen, material)
+    _, examples = _examples(chosen, material, tokenizer, _tell)
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
-    parameters = sum(p.numel() for p in model.parameters())
-    trainer = Trainer(chosen, model, tokenizer, examples, material.dev, out)
-    _tell(
-        f"Model: {parameters:,} parameters, {tokenizer.vocab_size:,} pieces; "
-        f"{'bfloat16 autocast' if trainer.bfloat16 else 'float32'} on {trainer.device}, "
-        f"{torch.get_num_threads()} threads."
-    )
-    steps = trainer.steps_in_epoch() * chosen.training.epochs
-    if steps < 2 * chosen.training.warmup_steps:
-        _tell(
-            f"Only about {steps:,} steps in all, but the learning rate grows over {chosen.training.warmup_steps:,} "
-            "(training.warmup_steps): lower it, train for more epochs, or make batches smaller (training.batch_tokens)."
-        )
-    if state is not None:
-        trainer.resume(state)
-        _tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
-    save_recipe(chosen, out / "training" / RECIPE)
-    try:
-        with stop_on_signals() as stop:
-            progress = trainer.run(stop)
-    except KeyboardInterrupt:
-        _tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
-        raise
-    if not progress.finished:
-        _tell(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
-        return stop.exit_status
-    finish(chosen, trainer, material, progress, out, folder)
+    stepper = Stepper(model, chosen.training, choose_device(chosen.training.device))
+    print(f"corpus               {material.report}")
+    for line in describe(chosen, model, tokenizer, examples, stepper):
+        print(line)
     return 0
 
 
@@ -132,7 +193,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         "steps": progress.step,
         "seconds": round(progress.seconds),
         "averaged": [path.stem for path in trainer.final_weights()],
-        "precision": "bfloat16 autocast" if trainer.bfloat16 else "float32",
+        "precision": "bfloat16 autocast" if trainer.stepper.bfloat16 else "float32",
         "hardware": _hardware(trainer.device),
         "torch": torch.__version__,
         "commit": _commit(),
@@ -186,15 +247,28 @@ def _refuse_taken(out: Path, resume: bool) -> None:
                 )
 
 
-def _tokenizer(recipe: Recipe, material: Material, out: Path, resume: bool) -> Tokenizer:
-    path = out / TOKENIZER
-    if resume and path.is_file():
-        return Tokenizer.load(path)
-    lines = (text for pair in material.train for text in (pair.source, pair.target))
+def new_tokenizer(recipe: Recipe, material: Material) -> Tokenizer:
+    """Train the recipe's tokenizer on the training pairs, of a size that fits them if the recipe names none."""
     settings = recipe.tokenizer
-    tokenizer = train_tokenizer(lines, settings.vocab_size, settings.model_type, settings.character_coverage)
-    write_atomically(path, tokenizer.to_bytes())
-    return tokenizer
+    lines = [text for pair in material.train for text in (pair.source, pair.target)]
+    size = settings.vocab_size or choose_vocab_size(lines, settings.character_coverage, settings.model_type)
+    return train_tokenizer(lines, size, settings.model_type, settings.character_coverage)
+
+
+def _shared_tokenizer(recipe: Recipe, material: Material, out: Path, resume: bool, world: World) -> Tokenizer:
+    """The run's tokenizer, read or trained by rank 0 and given to all."""
+
+    def make() -> bytes:
+        if not world.main:
+            return b""
+        path = out / TOKENIZER
+        if resume and path.is_file():
+            return Tokenizer.load(path).to_bytes()
+        data = new_tokenizer(recipe, material).to_bytes()
+        write_atomically(path, data)
+        return data
+
+    return Tokenizer.from_bytes(agree(together(world, make), world))
 
 
 def _hardware(device: torch.device) -> str:
@@ -222,6 +296,10 @@ def _commit() -> str:
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return commit.strip() + ("+" if changes.strip() else "")
+
+
+def _say_nothing(sentence: str) -> None:
+    pass
 
 
 def _tell(sentence: str) -> None:

@@ -13,7 +13,7 @@ from transformer.text.corpus import Pair, read_lines, read_parallel
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.evaluate import Score, bleu, chrf, exact_match, moses_tokenised, translate_pairs
 from transformer.training.material import Material
-from transformer.training.recipe import GENERATED, DataSection
+from transformer.training.sections import GENERATED, DataSection
 
 MULTI30K_TESTS = {"test2016": "test_2016_flickr", "test2017": "test_2017_flickr", "mscoco2017": "test_2017_mscoco"}
 

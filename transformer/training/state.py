@@ -2,6 +2,7 @@
 
 Two states lie in ``training/``: the last one and the one before. A state is written beside its place, brought to the
 disk and renamed, so it is whole or not there; should the last one be damaged all the same, the one before serves.
+A third one is there for a moment, before the other two make room for it, or if a crash came in that moment.
 """
 
 from __future__ import annotations
@@ -15,18 +16,34 @@ from typing import Any
 import torch
 
 from transformer.errors import TrainingError, problem
-from transformer.files import write_atomically
+from transformer.files import sync_folder, write_atomically
 from transformer.training.recipe import Recipe
+from transformer.training.writing import writing
 
-STATE, PREVIOUS = "state.pt", "state.previous.pt"
+STATE, PREVIOUS, NEW = "state.pt", "state.previous.pt", "state.new.pt"
 
-FREE = {"epochs", "stop_at", "patience", "average", "save_minutes", "log_every", "threads", "device"}
+VERSION = 2
+"""Of the form of a state and of how random draws are seeded; what another one wrote cannot go on exactly."""
+
+FREE = {
+    "accumulate",  # its product with the number of processes is compared instead
+    "average",
+    "average_of",
+    "device",
+    "epochs",
+    "log_every",
+    "patience",
+    "save_minutes",
+    "stop_at",
+    "tensorboard",
+    "threads",
+}
 """Values of [training] that a resumed run may change."""
 
 
 def exists(folder: Path) -> bool:
     """Whether a run was saved in ``folder``, its ``training/`` folder."""
-    return (folder / STATE).is_file() or (folder / PREVIOUS).is_file()
+    return any((folder / name).is_file() for name in (NEW, STATE, PREVIOUS))
 
 
 def write_state(folder: Path, content: dict[str, Any]) -> None:
@@ -37,17 +54,9 @@ def write_state(folder: Path, content: dict[str, Any]) -> None:
     """
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    fresh = folder / "state.new.pt"
-    try:
-        write_atomically(fresh, buffer.getvalue())
-        if (folder / STATE).is_file():
-            (folder / STATE).replace(folder / PREVIOUS)
-        fresh.replace(folder / STATE)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise TrainingError(
-            problem("state of the run", "must be writable", str(folder), f"free space, then resume ({error.strerror})")
-        ) from error
+    with writing("state of the run", folder):
+        write_atomically(folder / NEW, buffer.getvalue())
+        _make_room(folder)
 
 
 def read_state(folder: Path, recipe: Recipe, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -56,34 +65,62 @@ def read_state(folder: Path, recipe: Recipe, tell: Callable[[str], None]) -> dic
     Args:
         folder: where ``write_state`` wrote.
         recipe: the recipe that is to go on.
-        tell: told if the last state is damaged and the one before is used.
+        tell: told if the last state is damaged and the one before is used. The damaged one is put aside, lest the next
+            save keep it as the one before.
 
     Raises:
         TrainingError: no state, only damaged ones, or one of another recipe; the message names what differs.
     """
     damaged = []
-    for name in (STATE, PREVIOUS):
+    for name in (NEW, STATE, PREVIOUS):
         path = folder / name
-        if not path.is_file():
+        if not path.exists():
             continue
         content = _load(path)
         if content is None:
             damaged.append(path)
             continue
+        if content.get("version") != VERSION:
+            raise TrainingError(
+                problem(
+                    f"{path}",
+                    f"must be of version {VERSION}",
+                    content.get("version", 1),
+                    "finish that run with the release that began it, or start anew in another --out",
+                )
+            )
         if differences := _differences(content["recipe"], recipe.to_dict()):
             raise TrainingError(
                 f"--resume must continue the recipe of the run, but these values differ: {', '.join(differences)}: "
                 "take them back, or name another --out."
             )
-        if name == PREVIOUS:
+        if damaged or name == PREVIOUS:
             lost = f"{damaged[0]} is damaged" if damaged else f"there is no {folder / STATE}"
             tell(f"The last saved state is lost ({lost}); going on from the one before, {path}.")
+        with writing("state of the run", folder):
+            for lost_one in damaged:
+                lost_one.replace(lost_one.with_suffix(".damaged"))
+            if name == NEW:
+                _make_room(folder)
         return content
     if damaged:
         raise TrainingError(
-            problem("saved state", "must be whole", str(damaged[0]), "delete it and start without --resume")
+            problem(
+                "saved state",
+                "must be whole",
+                " and ".join(path.name for path in damaged),
+                f"restore one in {folder}, or delete what is there of them and start without --resume",
+            )
         )
     raise TrainingError(problem("--resume", "needs a saved state", str(folder / STATE), "start without --resume"))
+
+
+def _make_room(folder: Path) -> None:
+    """Put the new state into the place of the last one, and that into the place of the one before."""
+    if (folder / STATE).is_file():
+        (folder / STATE).replace(folder / PREVIOUS)
+    (folder / NEW).replace(folder / STATE)
+    sync_folder(folder)
 
 
 def _load(path: Path) -> dict[str, Any] | None:

@@ -1,0 +1,19 @@
+"""How much memory a run has needed."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes so far: allocated on the GPU, or resident in this process; 0 where the system does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
