@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(end="", flush=True)
         return status
     except TransformerError as error:
-        return _complain(str(error))
+        # Of several processes that train together and fail for the same reason, one says it.
+        return MISTAKE if getattr(error, "told", False) else _complain(str(error))
     except BrokenPipeError:
         _give_up_output()
         return READER_GONE

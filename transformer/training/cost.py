@@ -9,8 +9,8 @@ import torch
 
 from transformer.config import ModelConfig
 
-CHUNK = 256
-"""Rows whose logits the loss holds at a time, as ``smoothed_cross_entropy`` has it."""
+CHUNK = 512
+"""About so many rows of logits does the loss hold at a time."""
 
 
 def parameter_count(config: ModelConfig) -> int:
@@ -154,12 +154,14 @@ class Memory:
     activations: int
     """What the forward pass keeps for the backward pass."""
     working: int
-    """The largest tensors that come and go: of the loss, and of one layer."""
+    """The largest tensors that come and go: of the loss, or of one layer."""
+    holes: int
+    """What the allocator holds without anything being in it."""
 
     @property
     def total(self) -> int:
         """All of it at once."""
-        return self.weights + self.gradients + self.moments + self.activations + self.working
+        return self.weights + self.gradients + self.moments + self.activations + self.working + self.holes
 
 
 def training_memory(
@@ -172,8 +174,11 @@ def training_memory(
 ) -> Memory:
     """An estimate of the bytes that a step of training needs, beside what the program itself takes.
 
-    Activations are added up from what each layer keeps; on a CPU they are PyTorch's own to a per cent. The total is
-    rougher, because an allocator rounds up and keeps what was freed. MEASURED
+    Activations are added up from what each layer keeps, and are PyTorch's own to a per cent on a CPU. The heap of
+    glibc leaves holes of about half of their size; with the environment variable ``MALLOC_MMAP_THRESHOLD_=100000`` it
+    does not. Peak resident memory, measured in a process of its own for presets tiny, small and base, 12 to 200 pieces
+    and both precisions, was 0.86 to 1.06 times the total; with that variable 0.97 to 1.04 times the total
+    without ``holes``. Not compared with a GPU yet.
 
     Args:
         config: the shape.
@@ -188,13 +193,15 @@ def training_memory(
     encoders, decoders = config.encoder_layers, config.decoder_layers
     rows = max(1, batch_tokens // max(source_length, target_length))
     mask = 1 if on_gpu else size
-    # Every sublayer keeps its input, its dropout mask, and the sum that its norm reads; attention keeps queries, keys,
-    # values and mixed heads, and a fused kernel its own copy of these.
-    sublayer = d * (size + (mask if config.dropout else 0) + (4 if on_gpu else size))
+    # Every sublayer keeps its input, its dropout mask, the sum that its norm reads, and that one's mean and deviation;
+    # attention keeps queries, keys, values and mixed heads, and a fused kernel its own copy of the last.
+    normed = d * (4 if on_gpu else size) + 8
+    sublayer = d * (size + (mask if config.dropout else 0)) + normed
     fused = on_gpu and not config.attention_dropout
     mixed = d * size * (2 if fused else 1)
     inner = _inner_bytes(config, size, mask)
-    embedded = d * ((mask if config.dropout else 0) + (size if config.norm_first else 0))  # and the last norm's input
+    # At both ends of a stack: the ids, the mask, and what a last norm needs.
+    embedded = 8 + (d * mask if config.dropout else 0) + (normed if config.norm_first else 0)
     source = encoders * (2 * sublayer + mixed + 3 * d * size + inner) + decoders * 2 * d * size + d * size + embedded
     target = decoders * (3 * sublayer + 2 * mixed + 4 * d * size + inner) + d * size + embedded
     # The softmax is float32 in any case; a bfloat16 copy of it, or mask and product of dropout, go into the product.
@@ -218,7 +225,8 @@ def training_memory(
     longest = max(source_length, target_length)
     layer = 3 * rows * longest * max(4 * config.heads * longest * (not fused), config.feed_forward * size)
     parameters = 4 * parameter_count(config)
-    return Memory(parameters, parameters, 2 * parameters, activations, max(loss, layer))
+    holes = 0 if on_gpu else activations // 2
+    return Memory(parameters, parameters, 2 * parameters, activations, max(loss, layer), holes)
 
 
 def _inner_bytes(config: ModelConfig, size: int, mask: int) -> int:

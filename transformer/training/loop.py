@@ -189,7 +189,8 @@ class Trainer:
                     bar.update()
                     if progress.step % settings.log_every == 0 or progress.updates == count:
                         line = self._log(update)
-                        bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
+                        if self.world.main:
+                            bar.set_postfix_str(f"{line}, {self._left(bar)} left in all", refresh=False)
                     self._snapshot()
                     if update.stopped:
                         return False
@@ -248,7 +249,7 @@ class Trainer:
 
     def _left(self, bar: Any) -> str:
         figures = bar.format_dict  # its own rate is missing until the bar was drawn for the second time
-        rate = figures.get("rate") or (bar.n - bar.initial) / max(figures.get("elapsed") or 0.0, 1e-9)
+        rate = figures["rate"] or (figures["n"] - figures["initial"]) / max(figures["elapsed"], 1e-9)
         if rate <= 0:
             return "?"
         updates = bar.total * (self.settings.epochs - self.progress.epoch) - self.progress.updates

@@ -24,6 +24,7 @@ from transformer.text.batching import Example
 from transformer.text.corpus import Pair
 from transformer.text.tokenizer import Tokenizer, train_tokenizer
 from transformer.text.vocabulary import choose_vocab_size
+from transformer.training.allocator import keep_memory
 from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
 from transformer.training.distributed import World, agree, join_world, naming_dead_ranks, together, wait
@@ -61,6 +62,7 @@ def train_command(
         TransformerError: whatever a user can put right.
     """
     chosen = load_recipe(recipe, overrides)
+    keep_memory()
     folder = data_dir or Path("data")
     if dry_run or out is None:
         return _describe(chosen, folder)

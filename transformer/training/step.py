@@ -24,7 +24,8 @@ from transformer.training.schedule import learning_rate, paper_peak
 from transformer.training.sections import TrainingSection
 
 EXPLODED = 3.0
-"""A negative log-likelihood of more than so many times ln V, what guessing costs, is an explosion."""
+"""A negative log-likelihood is an explosion above so many times ln V, what guessing costs, plus sqrt(D): a fresh model
+with tied embeddings prefers the piece that it has just read, and is wrong by a margin that grows with its width."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Stepper:
         if world.size > 1:
             on_card = [device.index] if device.type == "cuda" else None
             self.objective = DistributedDataParallel(
-                self.objective, device_ids=on_card, gradient_as_bucket_view=True, broadcast_buffers=False
+                self.objective, device_ids=on_card, gradient_as_bucket_view=True, forward_sync_buffers=False
             )
         self.peak = settings.learning_rate or paper_peak(model.config.d_model, settings.warmup_steps)
         self.optimizer = torch.optim.Adam(
@@ -191,15 +192,15 @@ class Stepper:
             yield
 
     def _refuse_unsound(self, update: Update, place: str) -> None:
-        guess = math.log(self.model.config.vocab_size)
+        most = EXPLODED * math.log(self.model.config.vocab_size) + math.sqrt(self.model.config.d_model)
         for name, value, sound, rule in (
             ("loss", update.loss, math.isfinite(update.loss), "must stay finite"),
             ("gradient norm", update.gradient_norm, math.isfinite(update.gradient_norm), "must stay finite"),
             (
                 "negative log-likelihood",
                 update.likelihood,
-                update.likelihood <= EXPLODED * guess,
-                f"must stay below {EXPLODED * guess:.1f}, {EXPLODED:.0f} times that of guessing,",
+                update.likelihood <= most,
+                f"must stay below {most:.1f}, far above that of guessing",
             ),
         ):
             if not sound:
