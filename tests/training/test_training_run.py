@@ -458,7 +458,7 @@ def test_a_loss_that_explodes_stops_the_run(recipe: str, tmp_path: Path, monkeyp
     out = tmp_path / "run"
     train(recipe, out, training__epochs=1)
     state = (out / "training" / STATE).read_bytes()
-    monkeypatch.setattr(step, "EXPLODED", 0.1)
+    monkeypatch.setattr(step, "EXPLODED", -1.0)
     with pytest.raises(
         TrainingError, match=r"negative log-likelihood at step \d+ \(epoch 2, batch 1\) must stay below"
     ):

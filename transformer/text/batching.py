@@ -17,8 +17,9 @@ from torch import Tensor
 from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.errors import ConfigError, problem
 
-Example = tuple[list[int], list[int]]
-"""Source ids with ``<SOS>`` and ``<EOS>``, target ids without; the target gains one special piece in ``collate``."""
+Example = tuple[Sequence[int], Sequence[int]]
+"""Source ids with ``<SOS>`` and ``<EOS>``, target ids without; the target gains one special piece in ``collate``. Best
+two tuples: lists by the hundred thousand hold up the thread that trains, when Python's collector walks through them."""
 
 
 @dataclass(frozen=True, eq=False)

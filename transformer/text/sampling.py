@@ -39,5 +39,5 @@ def sample_examples(tokenizer: Tokenizer, pairs: Iterable[Pair], rate: float, se
         texts = [pair.source for pair in some] + [pair.target for pair in some]
         ids = tokenizer.sample_many(texts, rate, int(generator.integers(2**32)))
         for source, target in zip(ids[: len(some)], ids[len(some) :], strict=True):
-            examples.append(([SOS_ID, *source, EOS_ID], target))
+            examples.append(((SOS_ID, *source, EOS_ID), tuple(target)))
     return examples

@@ -52,12 +52,16 @@ class Feed:
         self.world = world
         self.multiple = multiple
         self.pinned = pinned
-        self._plan: tuple[int, Sequence[Example], list[list[list[int]]]] | None = None
+        self._plans: dict[int, tuple[Sequence[Example], list[list[list[int]]]]] = {}
         self._lock = threading.Lock()
 
     def updates_in(self, epoch: int) -> int:
         """How many updates the epoch has."""
         return len(self._planned(epoch)[1])
+
+    def plan(self, epoch: int) -> None:
+        """Begin to make ready an epoch that comes later, in the background."""
+        threading.Thread(target=self._planned, args=(epoch,), name="plan", daemon=True).start()
 
     def portions(self, epoch: int, start: int = 0) -> Generator[Portion, None, None]:
         """This process's portions of the updates of an epoch, from update ``start`` on.
@@ -99,13 +103,14 @@ class Feed:
 
     def _planned(self, epoch: int) -> tuple[Sequence[Example], list[list[list[int]]]]:
         with self._lock:
-            if self._plan is None or self._plan[0] != epoch:
+            if epoch not in self._plans:
                 examples = self.examples(epoch)
                 batches = make_batches(examples, self.batch_tokens, self.seed, epoch)
                 size = self.accumulate * self.world.size
                 updates = [batches[first : first + size] for first in range(0, len(batches), size)]
-                self._plan = (epoch, examples, updates)
-            return self._plan[1], self._plan[2]
+                self._plans = {key: plan for key, plan in self._plans.items() if key == epoch - 1}
+                self._plans[epoch] = (examples, updates)
+            return self._plans[epoch]
 
     def _portion(self, examples: Sequence[Example], update: Sequence[list[int]]) -> Portion:
         rank, size = self.world.rank, self.world.size

@@ -155,7 +155,7 @@ class Trainer:
         # The seed differs from that of the batches, but follows from it.
         seed = self.settings.seed * 1_000_003 + epoch
         sampled = sample_examples(self.tokenizer, self.train, data.subword_sampling, seed)
-        return [(s, t) for s, t in sampled if len(s) <= data.max_pieces and len(t) + 1 <= data.max_pieces]
+        return [(s, t) for s, t in sampled if len(s) <= data.max_pieces and len(t) < data.max_pieces]
 
     def _epoch(self, stop: StopRequest | None) -> bool:
         """The rest of the current epoch; False if it was broken off."""
@@ -163,6 +163,8 @@ class Trainer:
         shown = sys.stderr.isatty()
         count = self.feed.updates_in(progress.epoch)
         portions = self.feed.portions(progress.epoch, progress.updates)
+        if progress.epoch + 1 < settings.epochs:
+            self.feed.plan(progress.epoch + 1)
         self.model.train()
         bar = tqdm(
             total=count,

@@ -57,7 +57,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         table_sum = table.sum(dim=0, dtype=torch.float32)
         uniform = smoothing / weight.size(0)
         # One workspace serves every chunk: on a CPU fresh memory of this size costs more than the arithmetic.
-        size = min(chunk, rows.size(0))
+        size = max(1, min(chunk, rows.size(0)))
         workspace = torch.empty(size, weight.size(0), dtype=dtype, device=rows.device)
         for start in range(0, rows.size(0), size):
             part = rows[start : start + size]

@@ -106,9 +106,10 @@ def _distinct_sources(pairs: Sequence[Pair]) -> list[Pair]:
 
 def to_examples(pairs: Sequence[Pair], tokenizer: Tokenizer, max_pieces: int) -> tuple[list[Pair], list[Example]]:
     """The pairs of which no side has more than ``max_pieces``, and their piece ids."""
-    kept, examples = [], []
+    kept: list[Pair] = []
+    examples: list[Example] = []
     for pair in pairs:
-        source, target = tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)
+        source, target = tuple(tokenizer.encode(pair.source)), tuple(tokenizer.encode_target(pair.target))
         if len(source) <= max_pieces and len(target) + 1 <= max_pieces:
             kept.append(pair)
             examples.append((source, target))
