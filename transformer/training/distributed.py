@@ -157,6 +157,27 @@ def together(world: World, action: Callable[[], Value]) -> Value:
     raise ToldElsewhereError(sentence) from failure
 
 
+def refuse_difference(what: str, value: object, world: World) -> None:
+    """Go on only if all processes have the same value. Otherwise they would train on different things, or wait for
+    each other for ever.
+
+    Args:
+        what: the name of the value, for the message.
+        value: plain, and short, for it is shown: a fingerprint or a count.
+
+    Raises:
+        TrainingError: some process has another value than rank 0; as with ``together``, rank 0 tells.
+    """
+    wanted = agree(value, world)
+
+    def compare() -> None:
+        if value != wanted:
+            rule = f"must be the same for all processes, and rank 0 has {wanted!r}"
+            raise TrainingError(problem(what, rule, value, "give all machines the same files and versions"))
+
+    together(world, compare)
+
+
 @contextlib.contextmanager
 def naming_dead_ranks(world: World) -> Iterator[None]:
     """Turn the failure of a collective into a sentence that names the processes that ended; other errors pass.

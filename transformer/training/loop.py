@@ -23,7 +23,7 @@ from transformer.training.averaging import save_weights
 from transformer.training.board import FOLDER as BOARD
 from transformer.training.board import Board
 from transformer.training.cost import batch_flops, mfu, peak_flops
-from transformer.training.distributed import ALONE, World, agree
+from transformer.training.distributed import ALONE, World, agree, refuse_difference
 from transformer.training.feed import Feed, Portion
 from transformer.training.history import HISTORY, History
 from transformer.training.interrupt import StopRequest
@@ -162,6 +162,7 @@ class Trainer:
         settings, progress = self.settings, self.progress
         shown = sys.stderr.isatty()
         count = self.feed.updates_in(progress.epoch)
+        refuse_difference("updates in the epoch", count, self.world)
         portions = self.feed.portions(progress.epoch, progress.updates)
         if progress.epoch + 1 < settings.epochs:
             self.feed.plan(progress.epoch + 1)

@@ -27,7 +27,15 @@ from transformer.text.vocabulary import choose_vocab_size
 from transformer.training.allocator import keep_memory
 from transformer.training.averaging import load_weights, mean_of
 from transformer.training.card import model_card
-from transformer.training.distributed import World, agree, join_world, naming_dead_ranks, together, wait
+from transformer.training.distributed import (
+    World,
+    agree,
+    join_world,
+    naming_dead_ranks,
+    refuse_difference,
+    together,
+    wait,
+)
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
 from transformer.training.lock import only_one
@@ -66,10 +74,9 @@ def train_command(
     folder = data_dir or Path("data")
     if dry_run or out is None:
         return _describe(chosen, folder)
-    with join_world(chosen.training.device) as world, contextlib.ExitStack() as held:
+    with join_world(chosen.training.device) as world, naming_dead_ranks(world), contextlib.ExitStack() as held:
         state = together(world, lambda: _open(chosen, out, resume, held) if world.main else None)
-        with naming_dead_ranks(world):
-            return _train(chosen, out, agree(state, world), folder, world)
+        return _train(chosen, out, agree(state, world), folder, world)
 
 
 def _open(chosen: Recipe, out: Path, resume: bool, held: contextlib.ExitStack) -> dict[str, Any] | None:
@@ -103,6 +110,7 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
     torch.manual_seed(settings.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     trainer = Trainer(chosen, model, tokenizer, examples, train, material.dev, out, device, world)
+    refuse_difference("training pairs", trainer.corpus, world)
     _announce(trainer, tell)
     if state is not None:
         trainer.resume(state)
@@ -117,7 +125,8 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
         raise
     if not progress.finished:
         tell(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
-        return stop.exit_status or 128 + signal.SIGTERM  # it may have been another process that was asked
+        wait(world)  # rank 0 may still be writing
+        return stop.exit_status if stop else 128 + signal.SIGTERM  # it may be another process that was asked
     if world.main:
         finish(chosen, trainer, material, progress, out, folder)
     wait(world)
