@@ -73,6 +73,31 @@ def test_training_kernel_equals_explicit_in_value_and_gradient(seed, t, s, kind)
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
+def test_told_that_the_mask_is_causal_the_fused_kernel_gives_the_same():
+    q, k, v = (_random(i, 2, 3, 7, 8) for i in range(3))
+    mask = causal_mask(7)
+    torch.testing.assert_close(
+        fused_attention(q, k, v, mask, causal=True), attention_pattern(attention_scores(q, k), mask) @ v
+    )
+
+
+@pytest.mark.parametrize(("device", "rate"), [("meta", 0.0), ("meta", 0.1), ("cpu", 0.0), ("cpu", 0.1)])
+def test_only_a_cpu_trains_without_the_fused_kernel(monkeypatch, device, rate):
+    """ "meta" stands for a GPU: a device that is no CPU, on which shapes flow and nothing is computed."""
+    called = []
+    real = fused_attention
+
+    def fused(*arguments):
+        called.append(arguments[4:])
+        return real(*arguments)
+
+    monkeypatch.setattr("transformer.nn.attention.fused_attention", fused)
+    layer = MultiHeadAttention(16, 4, rate).to(device).train()
+    x = torch.zeros(2, 5, 16, device=device)
+    assert layer(x, x, causal_mask(5, x.device), True).shape == (2, 5, 16)
+    assert called == ([(True, rate)] if device == "meta" else [])
+
+
 def test_training_kernel_drops_out_the_pattern():
     torch.manual_seed(0)
     q, k = torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 100, 8)

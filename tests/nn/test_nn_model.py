@@ -295,3 +295,22 @@ def test_parameter_and_probe_names_are_frozen():
     ):
         probes |= {f"{layer}.stream_{stream}" for stream in streams} | {f"{layer}.feed_forward.hidden"}
     assert set(probe_names(model)) == probes
+
+
+@pytest.mark.parametrize("overrides", VARIANTS)
+def test_training_gives_the_hidden_states_of_evaluation_at_every_real_position(overrides):
+    model = build(**{**overrides, "dropout": 0.0})
+    source, target = SOURCE, ids([2, 30, 31, 32], [2, 33])
+    expected = model.hidden(source, target)
+    found = model.train().training_hidden(source, target)
+    real = target != PAD_ID
+    torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+def test_under_autocast_the_stream_is_bfloat16_and_near_the_float32_one():
+    model = build(dropout=0.0).train()
+    expected = model.training_hidden(SOURCE, TARGET)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.training_hidden(SOURCE, TARGET)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.05)

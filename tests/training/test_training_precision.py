@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transformer.errors import TrainingError
-from transformer.training.precision import choose_device, native_bfloat16, use_bfloat16
+from transformer.training.precision import choose_device, native_bfloat16, use_bfloat16, use_tensor_float
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -61,3 +61,22 @@ def test_cuda_where_there_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(TrainingError, match=r"training\.device .*use auto or cpu"):
         choose_device("cuda")
+
+
+def test_each_process_takes_the_card_of_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("auto", 3) == choose_device("cuda", 3) == torch.device("cuda", 3)
+    assert choose_device("cpu", 3) == CPU
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "asked"),
+    [("auto", CUDA, ["high"]), ("bfloat16", CUDA, ["high"]), ("float32", CUDA, ["highest"]), ("auto", CPU, [])],
+)
+def test_tensorfloat_on_a_card_unless_float32_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, precision: str, device: torch.device, asked: list[str]
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", found.append)
+    use_tensor_float(precision, device)
+    assert found == asked

@@ -29,11 +29,24 @@ def attention_pattern(scores: Tensor, mask: Tensor | None) -> Tensor:
     return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) * mask
 
 
-def fused_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """The same result from PyTorch's fused kernel, without ever holding the pattern. [B, H, T, K]."""
+def fused_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The same result from PyTorch's fused kernel, without ever holding the pattern. [B, H, T, K].
+
+    ``causal`` says that ``mask`` is the causal mask and nothing else: told so instead of shown it, a GPU has its
+    quickest kernel. ``dropout`` is the probability of dropping a weight of the pattern.
+    """
+    if causal:
+        return F.scaled_dot_product_attention(queries, keys, values, is_causal=True, dropout_p=dropout)
     if mask is None:
-        return F.scaled_dot_product_attention(queries, keys, values)
-    attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        return F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+    attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
     # Kernels differ in what they give a row that may attend to nothing; the law here is zero.
     return attended.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
@@ -86,13 +99,14 @@ class MultiHeadAttention(nn.Module):
         self.pattern = Probe()
         self.head_output = Probe()
 
-    def forward(self, query_input: Tensor, key_input: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, query_input: Tensor, key_input: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
         """Attend from ``query_input`` [B, T, D] to ``key_input`` [B, S, D]: [B, T, D].
 
-        ``mask`` is bool, broadcastable to [B, H, T, S]; None allows everything.
+        ``mask`` is bool, broadcastable to [B, H, T, S]; None allows everything. ``causal`` says that it is the causal
+        mask alone.
         """
         if self.training and not observed():
-            return self._mix(self._train(query_input, key_input, mask))
+            return self._mix(self._train(query_input, key_input, mask, causal))
         keys, values = self.project_keys_values(key_input)
         return self.attend(query_input, keys, values, mask)
 
@@ -112,16 +126,16 @@ class MultiHeadAttention(nn.Module):
         mixed: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return mixed
 
-    def _train(self, query_input: Tensor, key_input: Tensor, mask: Tensor | None) -> Tensor:
+    def _train(self, query_input: Tensor, key_input: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Attention while training: [B, H, T, K]. Projections of the same input are one product."""
         if query_input is key_input:
             queries, keys, values = self._project(query_input, self.query, self.key, self.value)
         else:
             (queries,) = self._project(query_input, self.query)
             keys, values = self._project(key_input, self.key, self.value)
-        if queries.device.type == "cpu" or self.dropout.rate > 0.0:
+        if queries.device.type == "cpu":
             return training_attention(queries, keys, values, mask, self.dropout)
-        return fused_attention(queries, keys, values, mask)
+        return fused_attention(queries, keys, values, mask, causal, self.dropout.rate)
 
     def _project(self, x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
         """[B, T, D] -> for each layer [B, H, T, K], contiguous"""

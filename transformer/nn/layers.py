@@ -20,8 +20,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.feed_forward)
         self.outer = nn.Linear(config.feed_forward, config.d_model)
-        # In place: nothing else needs what the inner map gave, and at F elements a position a fresh tensor is dear.
-        self.activation: Callable[[Tensor], Tensor] = F.relu_ if config.activation == "relu" else F.gelu
+        self.activation: Callable[[Tensor], Tensor] = F.relu if config.activation == "relu" else F.gelu
         self.dropout = Dropout(config.activation_dropout)
         self.hidden = Probe()
 

@@ -54,11 +54,12 @@ class Decoder(nn.Module):
         no real position sees what comes after it.
         """
         cross_mask = key_mask(source_mask)
+        causal = target_mask is None
         self_mask = causal_mask(x.size(1), x.device) if target_mask is None else decoder_mask(target_mask)
         for layer in self:
             x = layer(
                 x,
-                lambda y, layer=layer: layer.self_attn(y, y, self_mask),
+                lambda y, layer=layer: layer.self_attn(y, y, self_mask, causal),
                 lambda y, layer=layer: layer.cross_attn(y, memory, cross_mask),
             )
         normalised: Tensor = self.norm(x)

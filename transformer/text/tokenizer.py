@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ MODEL_TYPES = ("bpe", "unigram")
 _SPACE = "▁"  # U+2581, the sign that sentencepiece writes for a space
 _UNKNOWN_SURFACE = "⁇"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SAMPLING = threading.Lock()  # sentencepiece has one seed for the whole process, read by each new thread
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,17 @@ class Tokenizer:
         """Ids of the pieces alone, as training targets are kept; the loader adds ``<SOS>`` or ``<EOS>``."""
         return list(self._processor.encode(_readable(text)))
 
+    def normalise(self, text: str) -> str:
+        """What the pieces of a text spell together, "▁" for a space: "Ａ  man" gives "▁A▁man"."""
+        return str(self._processor.normalize(_readable(text)))
+
+    def vocabulary(self) -> list[tuple[str, float]]:
+        """Spelling and score of every piece, in the order of their ids, specials included.
+
+        The scores of BPE are 0, -1, -2 and so on, the first merge the best; those of unigram are logs of probabilities.
+        """
+        return [(self._processor.id_to_piece(i), self._processor.get_score(i)) for i in range(self.vocab_size)]
+
     def pieces(self, text: str) -> tuple[Piece, ...]:
         """``<SOS>``, pieces, ``<EOS>`` of a text with their spans in it; the same ids as ``encode``.
 
@@ -143,36 +152,6 @@ class Tokenizer:
             if number not in (PAD_ID, SOS_ID, EOS_ID):
                 kept.append(int(number))
         return str(self._processor.decode(kept))
-
-    def sample(self, text: str, alpha: float, seed: int) -> list[int]:
-        """``sample_many`` for one text."""
-        return self.sample_many([text], alpha, seed)[0]
-
-    def sample_many(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids as ``encode_target`` gives them, but split at random (subword regularisation, Kudo 2018).
-
-        For BPE, ``alpha`` is the probability of leaving out a merge (BPE-dropout, Provilkov et al. 2020; 0.1 there).
-        For unigram it is the exponent on the probability of a split: the smaller, the more varied (0.1 to 0.5 in Kudo
-        2018). 0 is off for both: always the usual split. The same texts and seed give the same splits, whatever was
-        sampled before and in whichever thread.
-
-        Raises:
-            ConfigError: ``alpha`` out of range.
-            InputError: something that is not text.
-        """
-        if not 0.0 <= alpha <= 1.0:
-            raise ConfigError(problem("alpha", "must be from 0 to 1", alpha, "0.1 is usual"))
-        readable = [_readable(text) for text in texts]
-        if alpha == 0.0:
-            plain: list[list[int]] = self._processor.encode(readable, num_threads=1)
-            return plain
-        with _SAMPLING:
-            # 2^32 - 1 is sentencepiece's own sign for "no seed". Its one worker thread is new and begins at the seed.
-            sentencepiece.set_random_generator_seed(seed % 0xFFFFFFFF)
-            sampled: list[list[int]] = self._processor.encode(
-                readable, enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
-            )
-        return sampled
 
 
 def train_tokenizer(

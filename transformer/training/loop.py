@@ -17,7 +17,7 @@ from transformer.errors import TrainingError
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, Example, fingerprint
 from transformer.text.corpus import Pair
-from transformer.text.sampling import sample_examples
+from transformer.text.sampling import Sampler
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.averaging import save_weights
 from transformer.training.board import FOLDER as BOARD
@@ -95,7 +95,6 @@ class Trainer:
         self.world = world
         self.tokenizer = tokenizer
         self.examples = examples
-        self.train = train
         self.dev = list(dev[: settings.dev_sentences or None])
         self.corpus = fingerprint(examples)
         self.out = folder
@@ -103,6 +102,8 @@ class Trainer:
         self.progress = Progress()
         self.stepper = Stepper(model, settings, device, world)
         self.model = model
+        sampling = recipe.data.subword_sampling
+        self.sampler = Sampler(tokenizer, train, sampling) if sampling else None
         on_card = device.type == "cuda"
         self.feed = Feed(
             self._examples_of,
@@ -149,13 +150,12 @@ class Trainer:
 
     def _examples_of(self, epoch: int) -> Sequence[Example]:
         """The pairs of an epoch in pieces: always the same, or segmented anew with subword sampling."""
-        data = self.recipe.data
-        if not data.subword_sampling:
+        if not self.sampler:
             return self.examples
         # The seed differs from that of the batches, but follows from it.
-        seed = self.settings.seed * 1_000_003 + epoch
-        sampled = sample_examples(self.tokenizer, self.train, data.subword_sampling, seed)
-        return [(s, t) for s, t in sampled if len(s) <= data.max_pieces and len(t) < data.max_pieces]
+        sampled = self.sampler.examples(self.settings.seed * 1_000_003 + epoch)
+        longest = self.recipe.data.max_pieces
+        return [(s, t) for s, t in sampled if len(s) <= longest and len(t) < longest]
 
     def _epoch(self, stop: StopRequest | None) -> bool:
         """The rest of the current epoch; False if it was broken off."""

@@ -61,18 +61,19 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         workspace = torch.empty(size, weight.size(0), dtype=dtype, device=rows.device)
         for start in range(0, rows.size(0), size):
             part = rows[start : start + size]
-            label = labels[start : start + size, None]
+            label = labels[start : start + size]
             work = torch.mm(part, table.t(), out=workspace[: part.size(0)])
-            label_logit = work.gather(1, label).float()
+            at_label = (torch.arange(part.size(0), device=work.device), label)  # scatter would convert all of bfloat16
+            label_logit = work[at_label].float()
             torch.softmax(work, dim=1, out=work)
-            probability = work.gather(1, label).float()
+            probability = work[at_label].float()
             negative = -probability.log()
             if (probability < _LOST).any():  # too small to tell, but its logarithm is not
-                exact = torch.mm(part, table.t()).float().logsumexp(dim=1, keepdim=True) - label_logit
+                exact = torch.mm(part, table.t()).float().logsumexp(dim=1) - label_logit
                 negative = torch.where(probability < _LOST, exact, negative)
             sums += torch.stack((negative.sum(), label_logit.sum()))
             if hidden_gradient is not None and weight_gradient is not None:
-                work.scatter_add_(1, label, work.new_full(label.shape, smoothing - 1.0))
+                work[at_label] = (probability - (1.0 - smoothing)).to(dtype)
                 hidden_gradient[start : start + size] = torch.mm(work, table) - uniform * table_sum
                 weight_gradient += torch.mm(work.t(), part)
         row_sum = rows.sum(dim=0, dtype=torch.float32)

@@ -26,6 +26,8 @@ from transformer.training.sections import TrainingSection
 EXPLODED = 3.0
 """A negative log-likelihood is an explosion above so many times ln V, what guessing costs, plus sqrt(D): a fresh model
 with tied embeddings prefers the piece that it has just read, and is wrong by a margin that grows with its width."""
+_ROWS, _ROWS_ON_GPU = 512, 8192
+"""Rows of logits that the loss holds at a time: as many as a cache likes, or as keep a GPU busy."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,11 @@ class Objective(nn.Module):
         labels = batch.target_output.flatten()
         real = (labels != PAD_ID).nonzero().squeeze(1)
         weight, precise = model.projection.weight, not self.mixed
+        chunk = _ROWS if source.device.type == "cpu" else _ROWS_ON_GPU
         if not settings.r_drop:
             rows = hidden.flatten(0, 1).index_select(0, real)
             return smoothed_cross_entropy(
-                rows, weight, labels.index_select(0, real), settings.label_smoothing, precise=precise
+                rows, weight, labels.index_select(0, real), settings.label_smoothing, chunk, precise
             )
         first, second = (half.flatten(0, 1).index_select(0, real) for half in hidden.chunk(2))
         return r_drop_cross_entropy(
@@ -80,7 +83,8 @@ class Objective(nn.Module):
             labels.index_select(0, real),
             settings.label_smoothing,
             settings.r_drop,
-            precise=precise,
+            chunk // 2,
+            precise,
         )
 
 
