@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer.training.recipe import recipe_from
+from transformer.training.recipe import Recipe, recipe_from
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -96,7 +96,11 @@ def test_own_recipe_trains_and_the_run_is_a_checkpoint(tmp_path: Path):
         content = "".join(f"{pair[side]} {number}\n" for number, pair in enumerate(pairs))
         (tmp_path / f"mine.{code}").write_text(content, encoding="utf-8")
         (tmp_path / f"dev.{code}").write_text(content[:200].rpartition("\n")[0] + "\n", encoding="utf-8")
-    (command,) = (c for c in transformer_commands("train") if "mine.toml" in c)
+    dry, command = sorted((c for c in transformer_commands("train") if "mine.toml" in c), key=lambda c: "--out" in c)
+    done = run([sys.executable, *shlex.split(dry)[1:]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "parameters" in done.stdout
+    assert not (tmp_path / "checkpoints").exists()
     changes = [
         "tokenizer.vocab_size=200", "training.epochs=1", "training.average=1", 'data.dev_source="dev.en"',
         'data.dev_target="dev.fr"',
@@ -119,12 +123,20 @@ def test_files_and_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if not target.startswith("http"):
             assert (ROOT / target).exists(), target
+    for name in re.findall(r"`?((?:transformer|benchmarks)/[a-z_/]+\.(?:py|txt))", README):
+        assert (ROOT / name).exists(), name
     tree = re.search(r"## Where things are\n\n```\n(.*?)```", README, flags=re.DOTALL)
     assert tree
     for line in tree[1].splitlines():
         base = ROOT / "transformer" if line.startswith("  ") else ROOT
         for name in re.match(r"\s*((?:\S+ )*\S+)", line)[1].split("  ")[0].split():  # type: ignore[index]
             assert (base / name).exists(), line
+
+
+def test_recipe_values_that_the_readme_names_exist():
+    for section, key in re.findall(r"(data|training|checkpoint|tokenizer|model)\.([a-z_]+)=?", README):
+        if section != "model" and (section, key) not in {("tokenizer", "model"), ("data", "md")}:
+            assert key in vars(Recipe())[section].__dataclass_fields__, f"{section}.{key}"
 
 
 @pytest.mark.parametrize("name", ["en-de-multi30k", "reverse"])

@@ -28,7 +28,7 @@ from torch import Tensor
 from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
 from transformer.config import ModelConfig
 from transformer.errors import CheckpointError, ConfigError, problem
-from transformer.files import write_atomically
+from transformer.files import remedy, write_atomically
 from transformer.nn.model import Transformer
 from transformer.text.tokenizer import Tokenizer
 
@@ -132,9 +132,8 @@ def save_checkpoint(
         write_atomically(folder / WEIGHTS, safetensors.torch.save(tensors, metadata={"format": "pt"}))
         write_atomically(folder / CONFIG, text.encode())
     except OSError as error:
-        raise CheckpointError(
-            problem("checkpoint folder", "must be writable", str(folder), f"choose another ({error.strerror})")
-        ) from error
+        cure = f"{remedy(error, 'choose another')}, then save again ({error.strerror})"
+        raise CheckpointError(problem("checkpoint folder", "must be writable", str(folder), cure)) from error
 
 
 def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:

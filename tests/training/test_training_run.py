@@ -367,8 +367,18 @@ def test_resuming_with_another_corpus_is_refused(recipe: str, tmp_path: Path) ->
     train(recipe, out, training__epochs=1)
     lines = (tmp_path / "a.de").read_text(encoding="utf-8").replace("mann", "hund")
     (tmp_path / "a.de").write_text(lines, encoding="utf-8")
-    with pytest.raises(TrainingError, match="the training pairs are others"):
+    with pytest.raises(TrainingError, match="the training or dev pairs are others"):
         train(recipe, out, resume=True, training__epochs=2)
+
+
+def test_resuming_with_another_dev_set_is_refused(recipe: str, tmp_path: Path) -> None:
+    for name in ("d.en", "d.de"):
+        (tmp_path / name).write_text("The man runs here.\n", encoding="utf-8")
+    files = {"data__dev_source": str(tmp_path / "d.en"), "data__dev_target": str(tmp_path / "d.de")}
+    train(recipe, tmp_path / "run", training__epochs=1, **files)
+    (tmp_path / "d.de").write_text("Der Hund singt hier.\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match="the training or dev pairs are others"):
+        train(recipe, tmp_path / "run", resume=True, training__epochs=2, **files)
 
 
 def test_an_existing_run_or_checkpoint_is_not_overwritten(recipe: str, tmp_path: Path) -> None:

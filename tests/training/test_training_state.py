@@ -14,11 +14,12 @@ import torch
 
 from transformer.errors import TrainingError
 from transformer.training.recipe import Recipe
-from transformer.training.state import PREVIOUS, STATE, exists, read_state, write_state
+from transformer.training.state import NEW, PREVIOUS, STATE, VERSION, exists, read_state, write_state
 
 
 def content(step: int) -> dict[str, Any]:
     return {
+        "version": VERSION,
         "progress": {"step": step},
         "model": {"weight": torch.full((2000,), float(step))},
         "optimizer": {},
@@ -44,23 +45,83 @@ def test_the_last_two_are_kept(tmp_path: Path) -> None:
     assert said.startswith("The last saved state is lost (there is no ")
 
 
-@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.999])
-@pytest.mark.parametrize("how", ["truncated", "flipped", "emptied"])
-def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path, place: float, how: str) -> None:
-    write_state(tmp_path, content(1))
-    write_state(tmp_path, content(2))
-    data = bytearray((tmp_path / STATE).read_bytes())
+def damage(path: Path, how: str, place: float) -> None:
+    """``place`` is the share of the file that stays, or lies before the damaged byte."""
+    data = bytearray(path.read_bytes())
     cut = int(place * len(data))
     if how == "flipped":
         weights = data.index(torch.full((4,), 2.0).numpy().tobytes())
         data[weights + int(place * 7000)] ^= 0x40  # within the weights: the file keeps its form
-    (tmp_path / STATE).write_bytes({"truncated": data[:cut], "flipped": data, "emptied": b""}[how])
+    path.write_bytes(data[:cut] if how == "truncated" else data)
+    if how == "a folder":
+        path.unlink()
+        path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("how", "place"),
+    [
+        *[("truncated", tenths / 10) for tenths in range(10)],
+        ("truncated", 0.999),
+        *[("flipped", tenths / 10) for tenths in range(10)],
+        ("a folder", 0.0),
+    ],
+)
+def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path, how: str, place: float) -> None:
+    for step in (1, 2):
+        write_state(tmp_path, content(step))
+    damage(tmp_path / STATE, how, place)
     step, (said,) = step_of(tmp_path)
     assert step == 1
     assert f"{tmp_path / STATE} is damaged" in said
+    write_state(tmp_path, content(3))
+    assert step_of(tmp_path) == (3, [])
+
+
+def test_a_damaged_state_never_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    for step in (1, 2):
+        write_state(tmp_path, content(step))
+    damage(tmp_path / STATE, "truncated", 0.5)
+    assert step_of(tmp_path)[0] == 1
+    write_state(tmp_path, content(3))
+    damage(tmp_path / STATE, "truncated", 0.5)
+    assert step_of(tmp_path)[0] == 1
     (tmp_path / PREVIOUS).write_bytes(b"PK")
-    with pytest.raises(TrainingError, match="saved state must be whole"):
+    (tmp_path / STATE).write_bytes(b"PK")
+    with pytest.raises(TrainingError, match=r"saved state must be whole, but it was 'state.pt and state.previous.pt'"):
         step_of(tmp_path)
+
+
+@pytest.mark.parametrize("place", range(0, 1000, 37))
+def test_a_bit_anywhere_never_gives_another_state(tmp_path: Path, place: int) -> None:
+    """In names, sizes, checksums or padding: the state is whole all the same, or it is not used."""
+    for step in (1, 2):
+        write_state(tmp_path, content(step))
+    data = bytearray((tmp_path / STATE).read_bytes())
+    data[place * len(data) // 1000] ^= 0x10
+    (tmp_path / STATE).write_bytes(data)
+    told: list[str] = []
+    state = read_state(tmp_path, Recipe(), told.append)
+    step = 1 if told else 2
+    assert state["progress"] == {"step": step}
+    assert torch.equal(state["model"]["weight"], content(step)["model"]["weight"])
+
+
+def test_a_save_that_was_cut_off_between_its_renames_is_completed(tmp_path: Path) -> None:
+    """Whatever a crash left of the three names, the newest state is found, and the one before is kept."""
+    files: dict[int, bytes] = {}
+    for step in (1, 2, 3):
+        write_state(tmp_path, content(step))
+        files[step] = (tmp_path / STATE).read_bytes()
+    before_first, between = {NEW: 3, STATE: 2, PREVIOUS: 1}, {NEW: 3, PREVIOUS: 2}
+    for left in (before_first, between):
+        for path in tmp_path.iterdir():
+            path.unlink()
+        for name, step in left.items():
+            (tmp_path / name).write_bytes(files[step])
+        assert exists(tmp_path)
+        assert step_of(tmp_path) == (3, [])
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {STATE: files[3], PREVIOUS: files[2]}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -180,7 +181,8 @@ def _give_up_output() -> None:
 
 
 def _complain(sentence: str) -> int:
-    print(sentence, file=sys.stderr)
+    with contextlib.suppress(OSError):  # a log on a full disk
+        print(sentence, file=sys.stderr, flush=True)
     return MISTAKE
 
 

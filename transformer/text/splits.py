@@ -38,12 +38,12 @@ class BpeDropout:
     """Algorithm 1 of Provilkov et al. 2020.
 
     A word begins as its characters. In each step every pair of neighbours that make up a piece is left out with
-    probability ``rate``; of the others, that of the best score is merged, the leftmost of equals. The word is done when
-    none is left. With rate 0 that is plain BPE.
+    probability ``rate``; of the others the one with the best score is merged, the leftmost of several that make up the
+    same piece. The word is done when none is left. With rate 0 that is plain BPE.
     """
 
     def __init__(self, scores: Mapping[int, tuple[str, float]], words: Sequence[str], rate: float) -> None:
-        """``scores`` has the spelling and the score of each piece that may be used, by its id."""
+        """``scores`` has the spelling and the score, unlike all others, of each piece that may be used, by its id."""
         self._rate = rate
         # Symbols are numbered by rank, the best piece 0, so the smallest number wins. Characters that are no piece
         # have numbers after those of the pieces.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -157,11 +158,13 @@ class Memory:
     """The largest tensors that come and go: of the loss, or of one layer."""
     holes: int
     """What the allocator holds without anything being in it."""
+    kernels: int
+    """Programs that oneDNN makes for products of every new shape, and keeps."""
 
     @property
     def total(self) -> int:
         """All of it at once."""
-        return self.weights + self.gradients + self.moments + self.activations + self.working + self.holes
+        return sum(vars(self).values())
 
 
 def training_memory(
@@ -171,14 +174,16 @@ def training_memory(
     target_length: int,
     bfloat16: bool = False,
     on_gpu: bool = False,
+    shapes: int = 1,
 ) -> Memory:
     """An estimate of the bytes that a step of training needs, beside what the program itself takes.
 
-    Activations are added up from what each layer keeps, and are PyTorch's own to a per cent on a CPU. The heap of
-    glibc leaves holes of about half of their size; with the environment variable ``MALLOC_MMAP_THRESHOLD_=100000`` it
-    does not. Peak resident memory, measured in a process of its own for presets tiny, small and base, 12 to 200 pieces
-    and both precisions, was 0.86 to 1.06 times the total; with that variable 0.97 to 1.04 times the total
-    without ``holes``. Not compared with a GPU yet.
+    Activations are added up from what each layer keeps, and are PyTorch's own to two per cent on a CPU. The rest is
+    rougher: on a CPU the heap leaves holes of about half of that size, and in bfloat16 oneDNN's programs grow with the
+    number of shapes, about as 150 MB * (sqrt(shapes) - 1). Measured as the peak of resident memory, in float32 and
+    bfloat16, the total was 0.92 to 1.15 times this estimate for one shape (tiny, small, base; 12 to 200 pieces), and
+    0.92 to 1.30 times for all
+    the shapes of Multi30k. Not compared with a GPU yet.
 
     Args:
         config: the shape.
@@ -188,6 +193,7 @@ def training_memory(
         bfloat16: whether autocast is on.
         on_gpu: there the fused kernel keeps no pattern (unless ``attention_dropout`` needs one), dropout masks take a
             byte, and norms are float32.
+        shapes: how many different shapes batches have.
     """
     d, v, size = config.d_model, config.vocab_size, 2 if bfloat16 else 4
     encoders, decoders = config.encoder_layers, config.decoder_layers
@@ -226,7 +232,8 @@ def training_memory(
     layer = 3 * rows * longest * max(4 * config.heads * longest * (not fused), config.feed_forward * size)
     parameters = 4 * parameter_count(config)
     holes = 0 if on_gpu else activations // 2
-    return Memory(parameters, parameters, 2 * parameters, activations, max(loss, layer), holes)
+    kernels = round(150e6 * (math.sqrt(shapes) - 1.0)) if bfloat16 and not on_gpu else 0
+    return Memory(parameters, parameters, 2 * parameters, activations, max(loss, layer), holes, kernels)
 
 
 def _inner_bytes(config: ModelConfig, size: int, mask: int) -> int:

@@ -14,7 +14,7 @@ from transformer.config import ModelConfig
 from transformer.nn.model import Transformer
 from transformer.text.batching import Example, collate, make_batches
 from transformer.text.tokenizer import Tokenizer
-from transformer.training.cost import Memory, batch_flops, mfu, parameter_count, peak_flops, training_memory
+from transformer.training.cost import batch_flops, mfu, parameter_count, peak_flops, training_memory
 from transformer.training.memory import peak_memory
 from transformer.training.recipe import Recipe
 from transformer.training.step import Stepper
@@ -160,21 +160,22 @@ def _sizes(
 def _needs(recipe: Recipe, config: ModelConfig, shapes: Sequence[Shape], stepper: Stepper) -> Iterator[tuple[str, str]]:
     passes = 2 if recipe.training.r_drop else 1
     flops = passes * sum(shape.real_flops(config) for shape in shapes)
-    target = sum(shape.target_tokens for shape in shapes)
+    pieces = sum(shape.target_tokens for shape in shapes)
     yield (
         "operations",
-        f"{_scaled(flops / target, 'FLOP')} per target piece, {_scaled(flops, 'FLOP')} an epoch (matrix products, "
+        f"{_scaled(flops / pieces, 'FLOP')} per target piece, {_scaled(flops, 'FLOP')} an epoch (matrix products, "
         "forward and backward, without padding)",
     )
 
-    def memory(shape: Shape) -> Memory:
-        lengths = shape.source_length, shape.target_length
-        tokens = passes * shape.rows * max(lengths)
-        return training_memory(config, tokens, *lengths, stepper.bfloat16, stepper.device.type == "cuda")
-
-    most = max(map(memory, set(shapes)), key=lambda found: found.total)
+    different = {(passes * shape.rows, shape.source_length, shape.target_length) for shape in shapes}
+    on_gpu = stepper.device.type == "cuda"
+    memories = (
+        training_memory(config, rows * max(source, target), source, target, stepper.bfloat16, on_gpu, len(different))
+        for rows, source, target in different
+    )
+    most = max(memories, key=lambda found: found.total)
     parts = ", ".join(f"{name} {_scaled(size, 'B')}" for name, size in vars(most).items() if size)
-    yield "memory", f"about {_scaled(most.total, 'B')} for the largest batch, beside the program itself: {parts}"
+    yield "memory", f"about {_scaled(most.total, 'B')} for the largest batch, beside the program: {parts}"
 
 
 def _pace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from transformer.training.memory import peak_memory
 from transformer.training.recipe import Recipe
 from transformer.training.state import VERSION, write_state
 from transformer.training.step import Stepper, Update
+from transformer.training.telling import VOICE
 from transformer.training.validation import validate
 
 
@@ -96,7 +96,8 @@ class Trainer:
         self.tokenizer = tokenizer
         self.examples = examples
         self.dev = list(dev[: settings.dev_sentences or None])
-        self.corpus = fingerprint(examples)
+        held_out = [(tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)) for pair in self.dev]
+        self.corpus = fingerprint([*examples, *held_out])
         self.out = folder
         self.folder = folder / "training"
         self.progress = Progress()
@@ -160,7 +161,7 @@ class Trainer:
     def _epoch(self, stop: StopRequest | None) -> bool:
         """The rest of the current epoch; False if it was broken off."""
         settings, progress = self.settings, self.progress
-        shown = sys.stderr.isatty()
+        shown = VOICE.isatty()
         count = self.feed.updates_in(progress.epoch)
         refuse_difference("updates in the epoch", count, self.world)
         portions = self.feed.portions(progress.epoch, progress.updates)
@@ -177,6 +178,7 @@ class Trainer:
             leave=False,
             dynamic_ncols=True,
             disable=not self.world.main,
+            file=VOICE,
         )
         since = time.monotonic()
         try:
@@ -290,7 +292,7 @@ class Trainer:
         tqdm.write(
             f"epoch {progress.epoch}: dev loss {figures.loss:.3f}, BLEU {figures.bleu:.2f}, chrF {figures.chrf:.1f}, "
             f"exact {figures.exact:.1f} %{', best so far' if better else ''}",
-            file=sys.stderr,
+            file=VOICE,
         )
         if better:
             progress.best, progress.best_epoch, progress.without_gain = figure, progress.epoch, 0
@@ -363,8 +365,8 @@ class Trainer:
             )
         if content["corpus"] != self.corpus:
             raise TrainingError(
-                "--resume must continue with the corpus of the run, but the training pairs are others: restore the "
-                "files, or name another --out."
+                "--resume must continue with the corpus of the run, but the training or dev pairs are others: restore "
+                "the files, or name another --out."
             )
         at_once, now = (self.settings.accumulate * size for size in (content["processes"], self.world.size))
         if at_once != now:

@@ -18,6 +18,7 @@ from transformer.decoding.options import WIDEST_BEAM
 from transformer.errors import ConfigError, problem
 from transformer.files import write_atomically
 from transformer.training.sections import CheckpointSection, DataSection, TokenizerSection, TrainingSection
+from transformer.training.writing import writing
 
 _LARGEST = 2**63 - 1
 """TOML's and PyTorch's largest whole number; so it bounds the seed too."""
@@ -128,8 +129,14 @@ def recipe_from(values: Mapping[str, Any], name: str = "recipe") -> Recipe:
 
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write the recipe with all its values as JSON, for resuming and for the model card."""
-    write_atomically(path, (json.dumps(recipe.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
+    """Write the recipe with all its values as JSON, for resuming and for the model card.
+
+    Raises:
+        TrainingError: it cannot be written.
+    """
+    text = json.dumps(recipe.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    with writing("recipe of the run", path):
+        write_atomically(path, text.encode())
 
 
 def _text_of(path: Path, named: str) -> str:

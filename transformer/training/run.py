@@ -6,7 +6,6 @@ import contextlib
 import platform
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
 from transformer.checkpoint import PRECISIONS, save_checkpoint
 from transformer.decoding.options import SearchOptions
 from transformer.errors import DataError, TrainingError, problem
-from transformer.files import write_atomically
+from transformer.files import remove_leftovers, write_atomically
 from transformer.nn.model import Transformer
 from transformer.text.batching import Example
 from transformer.text.corpus import Pair
@@ -36,6 +35,7 @@ from transformer.training.distributed import (
     together,
     wait,
 )
+from transformer.training.dry_run import describe
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
 from transformer.training.lock import only_one
@@ -46,6 +46,8 @@ from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, scored_sets
 from transformer.training.state import exists, read_state
 from transformer.training.step import Stepper
+from transformer.training.telling import say_nothing, tell
+from transformer.training.writing import writing
 
 RECIPE, CARD = "recipe.json", "README.md"
 
@@ -91,40 +93,42 @@ def _open(chosen: Recipe, out: Path, resume: bool, held: contextlib.ExitStack) -
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
     held.enter_context(only_one(out / "training"))
-    return read_state(out / "training", chosen, _tell) if resume else None
+    for folder in (out, out / "training", out / "snapshots"):
+        remove_leftovers(folder)  # of a run that was killed while it wrote
+    return read_state(out / "training", chosen, tell) if resume else None
 
 
 def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path, world: World) -> int:
-    tell = _tell if world.main else _say_nothing
+    say = tell if world.main else say_nothing
     settings = chosen.training
     if settings.threads:
         torch.set_num_threads(settings.threads)
     device = choose_device(settings.device, world.local_rank)
     material = together(world, lambda: load_material(chosen.data, folder))
-    tell(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
+    say(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
     if world.main and state is None:
         save_recipe(chosen, out / "training" / RECIPE)
         (out / HISTORY).unlink(missing_ok=True)  # of a run that stopped before it saved anything
     tokenizer = _shared_tokenizer(chosen, material, out, state is not None, world)
-    train, examples = _examples(chosen, material, tokenizer, tell)
+    train, examples = _examples(chosen, material, tokenizer, say)
     torch.manual_seed(settings.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     trainer = Trainer(chosen, model, tokenizer, examples, train, material.dev, out, device, world)
     refuse_difference("training pairs", trainer.corpus, world)
-    _announce(trainer, tell)
+    _announce(trainer, say)
     if state is not None:
         trainer.resume(state)
-        tell(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
+        say(f"Resumed after {trainer.progress.epoch} epochs and {trainer.progress.step:,} steps.")
     if world.main:
         save_recipe(chosen, out / "training" / RECIPE)
     try:
         with stop_on_signals(patient=world.size > 1) as stop:
             progress = trainer.run(stop)
     except KeyboardInterrupt:
-        tell(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
+        say(f"Stopped at step {trainer.progress.step:,}; the last saved state can be resumed with --resume.")
         raise
     if not progress.finished:
-        tell(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
+        say(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
         wait(world)  # rank 0 may still be writing
         return stop.exit_status if stop else 128 + signal.SIGTERM  # it may be another process that was asked
     if world.main:
@@ -134,13 +138,13 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
 
 
 def _examples(
-    chosen: Recipe, material: Material, tokenizer: Tokenizer, tell: Callable[[str], None]
+    chosen: Recipe, material: Material, tokenizer: Tokenizer, say: Callable[[str], None]
 ) -> tuple[list[Pair], list[Example]]:
     """The training pairs that are short enough, as text and as pieces."""
     longest = chosen.data.max_pieces
     pairs, examples = to_examples(material.train, tokenizer, longest)
     if left_out := len(material.train) - len(examples):
-        tell(f"Left out {left_out:,} pairs with more than {longest} pieces on a side.")
+        say(f"Left out {left_out:,} pairs with more than {longest} pieces on a side.")
     if not examples:
         raise DataError(
             problem("data.max_pieces", "must let some pairs through", longest, "raise it, or check the files")
@@ -148,31 +152,29 @@ def _examples(
     return pairs, examples
 
 
-def _announce(trainer: Trainer, tell: Callable[[str], None]) -> None:
+def _announce(trainer: Trainer, say: Callable[[str], None]) -> None:
     settings, model, world = trainer.settings, trainer.model, trainer.world
     parameters = sum(p.numel() for p in model.parameters())
     processes = f"{world.size} processes, " if world.size > 1 else ""
-    tell(
+    say(
         f"Model: {parameters:,} parameters, {trainer.tokenizer.vocab_size:,} pieces; "
         f"{'bfloat16 autocast' if trainer.stepper.bfloat16 else 'float32'} on {trainer.device}, "
         f"{processes}{torch.get_num_threads()} threads."
     )
     steps = trainer.feed.updates_in(0) * settings.epochs
     if steps < 2 * settings.warmup_steps:
-        tell(
+        say(
             f"Only about {steps:,} steps in all, but the learning rate grows over {settings.warmup_steps:,} "
             "(training.warmup_steps): lower it, train for more epochs, or make batches smaller (training.batch_tokens)."
         )
 
 
 def _describe(chosen: Recipe, folder: Path) -> int:
-    from transformer.training.dry_run import describe
-
     if chosen.training.threads:
         torch.set_num_threads(chosen.training.threads)
     material = load_material(chosen.data, folder)
     tokenizer = new_tokenizer(chosen, material)
-    _, examples = _examples(chosen, material, tokenizer, _tell)
+    _, examples = _examples(chosen, material, tokenizer, tell)
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     stepper = Stepper(model, chosen.training, choose_device(chosen.training.device))
@@ -197,7 +199,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         SearchOptions(beam_size=5),
     )
     for score in scores:
-        _tell(f"{score['part']}: {score['name']} {score['value']:.2f} ({score['signature']})")
+        tell(f"{score['part']}: {score['name']} {score['value']:.2f} ({score['signature']})")
     training = {
         "recipe": recipe.to_dict(),
         "epochs": progress.epoch,
@@ -235,8 +237,10 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         dtype=recipe.checkpoint.dtype,
         default=recipe.checkpoint.default,
     )
-    write_atomically(out / CARD, model_card(out.resolve().name, trainer.model.config, training, data, scores).encode())
-    _tell(f"Checkpoint written to {out}.")
+    card = model_card(out.resolve().name, trainer.model.config, training, data, scores)
+    with writing("model card", out / CARD):
+        write_atomically(out / CARD, card.encode())
+    tell(f"Checkpoint written to {out}.")
 
 
 def _refuse_taken(out: Path, resume: bool) -> None:
@@ -276,7 +280,8 @@ def _shared_tokenizer(recipe: Recipe, material: Material, out: Path, resume: boo
         if resume and path.is_file():
             return Tokenizer.load(path).to_bytes()
         data = new_tokenizer(recipe, material).to_bytes()
-        write_atomically(path, data)
+        with writing("tokenizer", path, "start again"):
+            write_atomically(path, data)
         return data
 
     return Tokenizer.from_bytes(agree(together(world, make), world))
@@ -307,11 +312,3 @@ def _commit() -> str:
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return commit.strip() + ("+" if changes.strip() else "")
-
-
-def _say_nothing(sentence: str) -> None:
-    pass
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
