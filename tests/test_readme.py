@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -14,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer.training.recipe import Recipe, recipe_from
+from transformer.config import ModelConfig
+from transformer.training.recipe import SECTIONS, recipe_from
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -134,9 +136,12 @@ def test_files_and_links_exist():
 
 
 def test_recipe_values_that_the_readme_names_exist():
-    for section, key in re.findall(r"(data|training|checkpoint|tokenizer|model)\.([a-z_]+)=?", README):
-        if section != "model" and (section, key) not in {("tokenizer", "model"), ("data", "md")}:
-            assert key in vars(Recipe())[section].__dataclass_fields__, f"{section}.{key}"
+    named = re.findall(r"`(?:--set )?(data|training|checkpoint|tokenizer|model)\.([a-z_]+)(?:=[^`]*)?`", README)
+    assert len(named) > 10
+    for section, key in named:
+        if (section, key) != ("tokenizer", "model"):  # a file
+            known = ModelConfig if section == "model" else SECTIONS[section]
+            assert key in {field.name for field in dataclasses.fields(known)}, f"{section}.{key}"
 
 
 @pytest.mark.parametrize("name", ["en-de-multi30k", "reverse"])
