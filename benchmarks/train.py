@@ -43,6 +43,7 @@ from benchmarks.pairs import CAPTIONS, multi30k, padding, synthetic
 from transformer.config import ModelConfig
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, collate, make_batches
+from transformer.training.allocator import keep_memory
 from transformer.training.precision import use_bfloat16
 from transformer.training.recipe import TrainingSection
 from transformer.training.step import Stepper
@@ -53,8 +54,10 @@ SYSTEMS = ("ours", "ours-dropout", "torch-fp32", "torch-bf16", "marian-bf16")
 USUAL = tuple(system for system in SYSTEMS if system != "ours-dropout")
 PAIRS = 29_000
 """As many as Multi30k has: how well lengths fit into a batch depends on it."""
-WARM_UP = 2
-"""Steps of each system before anything is measured."""
+HALVES = 2
+"""Turns until the batches come again. Every system sees all of them once before anything is measured: a shape that is
+met for the first time costs oneDNN and the allocator a preparation that later epochs, which have the same fifty shapes,
+find done."""
 SETTINGS = TrainingSection(device="cpu")
 """A recipe's defaults: 4,096 tokens a batch, label smoothing 0.1, clipping at 1, precision "auto"."""
 
@@ -98,13 +101,12 @@ def chosen_batches(data: Path | None, vocab_size: int, number: int) -> list[Batc
 def measure(preset: str, systems: Sequence[str], rounds: int, steps: int, data: Path | None) -> dict[str, float]:
     """Print a line for each system on one preset; the ratios of ours to each other one."""
     config = ModelConfig.preset(preset, VOCABULARIES[preset])
-    batches = chosen_batches(data, config.vocab_size, WARM_UP + rounds * steps)
-    warm, batches = batches[:WARM_UP], batches[WARM_UP:]
+    batches = chosen_batches(data, config.vocab_size, HALVES * steps)
     built = {system: build(system, config) for system in systems}
     for step in built.values():
-        speed(step, warm)
+        speed(step, batches)
     turns = {
-        system: lambda turn, step=step: speed(step, batches[turn * steps : (turn + 1) * steps])
+        system: lambda turn, step=step: speed(step, batches[turn % HALVES * steps :][:steps])
         for system, step in built.items()
     }
     before = read_usage()
@@ -143,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--data", type=Path, help="folder of Multi30k, to use its sentences")
     chosen = options.parse_args(arguments)
     torch.set_num_threads(chosen.threads)
+    keep_memory()  # as the trainer does; the others share the process, and so the gain
     systems = list(dict.fromkeys(chosen.systems))
     if "marian-bf16" in systems and not marian_is_installed():
         tell("marian-bf16 is left out: it needs pip install -r benchmarks/requirements.txt")

@@ -195,7 +195,10 @@ def test_memory_has_its_parts() -> None:
     assert training_memory(config, 8192, 32, 32).activations > 1.9 * memory.activations
     on_gpu = training_memory(config, 4096, 128, 128, on_gpu=True)
     assert on_gpu.activations < training_memory(config, 4096, 128, 128).activations
-    assert on_gpu.holes == 0
+    assert on_gpu.holes == on_gpu.kernels == 0
+    several = training_memory(config, 4096, 32, 32, bfloat16=True, shapes=50)
+    assert several.kernels > training_memory(config, 4096, 32, 32, bfloat16=True, shapes=1).kernels == 0
+    assert training_memory(config, 4096, 32, 32, shapes=50).kernels == 0
     dropped = dataclasses.replace(config, attention_dropout=0.1)  # for which the fused kernel is not used
     pattern = 4 * 32 * 8 * 18 * 128 * 128
     assert training_memory(dropped, 4096, 128, 128, on_gpu=True).activations > on_gpu.activations + pattern

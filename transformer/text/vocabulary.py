@@ -6,7 +6,7 @@ nearly all frequent: 95 % of them seen 100 times or more. Ding et al. 2019 ("A C
 Operations in Neural Machine Translation") find too that small corpora want few merges. The rule here has the same form
 and a milder threshold: the largest vocabulary of whose merged pieces half occur at least ``OFTEN`` times. Our own
 measurement on 29,000 pairs of captions sets it (docs/experiments.md): 4,000 pieces were worse there than 8,000 or
-10,000, while 95 % and 100 would allow fewer than 2,000.
+10,000, while 95 % and 100 would allow fewer than 1,000.
 """
 
 from __future__ import annotations

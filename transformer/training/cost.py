@@ -179,11 +179,10 @@ def training_memory(
     """An estimate of the bytes that a step of training needs, beside what the program itself takes.
 
     Activations are added up from what each layer keeps, and are PyTorch's own to two per cent on a CPU. The rest is
-    rougher: on a CPU the heap leaves holes of about half of that size, and in bfloat16 oneDNN's programs grow with the
-    number of shapes, about as 150 MB * (sqrt(shapes) - 1). Measured as the peak of resident memory, in float32 and
-    bfloat16, the total was 0.92 to 1.15 times this estimate for one shape (tiny, small, base; 12 to 200 pieces), and
-    0.92 to 1.30 times for all
-    the shapes of Multi30k. Not compared with a GPU yet.
+    rougher: on a CPU the heap has holes of about half of their size, and in bfloat16 oneDNN's programs take about
+    150 MB * (sqrt(shapes) - 1). The peak of resident memory, measured in float32 and bfloat16, was 0.92 to 1.15 times
+    the estimate for batches of one shape (tiny, small, base; 12 to 200 pieces), and 0.92 to 1.31 times for all shapes
+    of Multi30k. Not compared with a GPU yet.
 
     Args:
         config: the shape.
