@@ -171,8 +171,8 @@ def train_tokenizer(
     """
     if model_type not in MODEL_TYPES:
         raise ConfigError(problem("model_type", f"must be one of {', '.join(MODEL_TYPES)}", model_type, "choose one"))
-    if not 0.9 <= character_coverage <= 1.0:
-        raise ConfigError(problem("character_coverage", "must be from 0.9 to 1", character_coverage, "1.0 keeps all"))
+    if not 0.98 <= character_coverage <= 1.0:  # sentencepiece's own limit
+        raise ConfigError(problem("character_coverage", "must be from 0.98 to 1", character_coverage, "1.0 keeps all"))
     if not isinstance(vocab_size, int) or isinstance(vocab_size, bool) or vocab_size <= len(SPECIAL_PIECES):
         raise ConfigError(problem("vocab_size", "must be a whole number of at least 5", vocab_size, "8000 is usual"))
     model = io.BytesIO()

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from transformer.config import ModelConfig
-
-CHUNK = 512
-"""About so many rows of logits does the loss hold at a time."""
+from transformer.training.loss import ROWS
 
 
 def parameter_count(config: ModelConfig) -> int:
@@ -224,7 +222,7 @@ def training_memory(
     # few largest tensors of one layer.
     loss = (
         2 * rows * target_length * d * size
-        + min(CHUNK, rows * target_length) * v * (4 + size * bfloat16)
+        + min(ROWS, rows * target_length) * v * (4 + size * bfloat16)
         + v * d * (8 + size * bfloat16)
     )
     longest = max(source_length, target_length)

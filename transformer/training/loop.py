@@ -220,7 +220,8 @@ class Trainer:
 
     def _flops(self, batch: Batch) -> float:
         rows, source = batch.source.shape
-        return batch_flops(self.model.config, rows, source, batch.target_input.size(1))
+        passes = 2 if self.settings.r_drop else 1
+        return batch_flops(self.model.config, passes * rows, source, batch.target_input.size(1))
 
     def _log(self, update: Update) -> str:
         """Write the means of the window to the history, begin a new window, and say them in short."""

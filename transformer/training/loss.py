@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+ROWS = 512
+"""Rows of logits held at a time on a CPU: as many as its cache likes."""
 _LOST = 1e-30
 """A probability below this has lost digits, or is zero."""
 
 
 def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, chunk: int = 512, precise: bool = True
+    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, chunk: int = ROWS, precise: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Loss of the logits ``hidden @ weight.T`` against ``labels``, summed over rows, without holding all logits.
 

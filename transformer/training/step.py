@@ -17,7 +17,7 @@ from transformer.errors import TrainingError, problem
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch
 from transformer.training.distributed import ALONE, World, sum_tensor
-from transformer.training.loss import smoothed_cross_entropy
+from transformer.training.loss import ROWS, smoothed_cross_entropy
 from transformer.training.precision import use_bfloat16, use_tensor_float
 from transformer.training.regularise import r_drop_cross_entropy, word_dropout
 from transformer.training.schedule import learning_rate, paper_peak
@@ -26,8 +26,8 @@ from transformer.training.sections import TrainingSection
 EXPLODED = 3.0
 """A negative log-likelihood is an explosion above so many times ln V, what guessing costs, plus sqrt(D): a fresh model
 with tied embeddings prefers the piece that it has just read, and is wrong by a margin that grows with its width."""
-_ROWS, _ROWS_ON_GPU = 512, 8192
-"""Rows of logits that the loss holds at a time: as many as a cache likes, or as keep a GPU busy."""
+_ROWS_ON_GPU = 8192
+"""Rows of logits that the loss holds at a time there: as many as keep it busy."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Objective(nn.Module):
         labels = batch.target_output.flatten()
         real = (labels != PAD_ID).nonzero().squeeze(1)
         weight, precise = model.projection.weight, not self.mixed
-        chunk = _ROWS if source.device.type == "cpu" else _ROWS_ON_GPU
+        chunk = ROWS if source.device.type == "cpu" else _ROWS_ON_GPU
         if not settings.r_drop:
             rows = hidden.flatten(0, 1).index_select(0, real)
             return smoothed_cross_entropy(
