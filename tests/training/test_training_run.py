@@ -22,7 +22,8 @@ from transformer.errors import ConfigError, DataError, TrainingError
 from transformer.training import loop, step, validation
 from transformer.training.feed import Portion
 from transformer.training.history import History
-from transformer.training.loop import Progress, Trainer
+from transformer.training.loop import Trainer
+from transformer.training.progress import Progress
 from transformer.training.run import train_command
 from transformer.training.state import PREVIOUS, STATE
 from transformer.training.step import Stepper, Update

@@ -50,7 +50,7 @@ def workers(launcher: int) -> dict[int, int]:
 def end_of(process: subprocess.Popen[str]) -> str:
     """What a run said on standard error, to its end; a run that hangs is ended."""
     try:
-        return process.communicate(timeout=120)[1]
+        return process.communicate(timeout=240)[1]
     except subprocess.TimeoutExpired:
         for number in (process.pid, *workers(process.pid).values()):
             os.kill(number, signal.SIGKILL)

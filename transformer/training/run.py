@@ -39,9 +39,10 @@ from transformer.training.dry_run import describe
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
 from transformer.training.lock import only_one
-from transformer.training.loop import Progress, Trainer
+from transformer.training.loop import Trainer
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.precision import choose_device
+from transformer.training.progress import Progress
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, scored_sets
 from transformer.training.state import exists, read_state
