@@ -372,6 +372,14 @@ def test_resuming_with_another_corpus_is_refused(recipe: str, tmp_path: Path) ->
         train(recipe, out, resume=True, training__epochs=2)
 
 
+def test_resuming_needs_as_many_batches_an_update(recipe: str, tmp_path: Path) -> None:
+    train(recipe, tmp_path / "run", training__epochs=1, training__accumulate=2)
+    message = r"training\.accumulate x processes was 2 and is 3: set training\.accumulate, .* so that it is 2"
+    with pytest.raises(TrainingError, match=message):
+        train(recipe, tmp_path / "run", resume=True, training__epochs=2, training__accumulate=3)
+    assert train(recipe, tmp_path / "run", resume=True, training__epochs=2, training__accumulate=2) == 0
+
+
 def test_resuming_with_another_dev_set_is_refused(recipe: str, tmp_path: Path) -> None:
     for name in ("d.en", "d.de"):
         (tmp_path / name).write_text("The man runs here.\n", encoding="utf-8")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transformer.config import ModelConfig
+from transformer.training.recipe import names
 
 
 def _cell(text: str) -> str:
@@ -62,9 +63,11 @@ Recipe `{recipe["name"]}`, seed {settings["seed"]}: {training["epochs"]} epochs,
 {settings["batch_tokens"]:,} tokens, peak learning rate {peak} after {settings["warmup_steps"]:,} steps, dropout \
 {config.dropout}, label smoothing {settings["label_smoothing"]}. Weights: mean of {len(training["averaged"])} \
 ({", ".join(training["averaged"])}). {training["precision"]}, {training["hardware"]}, torch {training["torch"]}, \
-{training["seconds"] / 60:.0f} minutes, commit {training["commit"]}, {training["date"]}.
+{training["seconds"] / 60:.1f} minutes, commit {training["commit"]}, {training["date"]}.
 
-    python -m transformer train {recipe["name"]} --out runs/{name}
+    python -m transformer train {recipe["name"]}{"" if recipe["name"] in names() else ".toml"} --out runs/{name}
+
+All values of the recipe, also those that were set on the command line, are in `config.json` under `training.recipe`.
 
 ## Scores
 

@@ -309,7 +309,7 @@ class Trainer:
             "recipe": self.recipe.to_dict(),
             "tokenizer": self.tokenizer.fingerprint,
             "corpus": self.corpus,
-            "processes": self.world.size,
+            "batches_an_update": self.settings.accumulate * self.world.size,
         }
         write_state(self.folder, content)
         self._named = {*self._last_named, *progress.evaluated}
@@ -331,11 +331,11 @@ class Trainer:
                 "--resume must continue with the corpus of the run, but the training or dev pairs are others: restore "
                 "the files, or name another --out."
             )
-        at_once, now = (self.settings.accumulate * size for size in (content["processes"], self.world.size))
-        if at_once != now:
+        before, now = content["batches_an_update"], self.settings.accumulate * self.world.size
+        if before != now:
             raise TrainingError(
                 f"--resume must continue with as many batches an update, but training.accumulate x processes was "
-                f"{at_once} and is {now}: start it with the number of processes that it had."
+                f"{before} and is {now}: set training.accumulate, or start as many processes, so that it is {before}."
             )
         self.progress = Progress.from_dict(content["progress"])
         self.stepper.steps = self.progress.step

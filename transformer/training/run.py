@@ -36,6 +36,7 @@ from transformer.training.distributed import (
     wait,
 )
 from transformer.training.dry_run import describe
+from transformer.training.feed import Feed
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
 from transformer.training.lock import only_one
@@ -51,6 +52,8 @@ from transformer.training.telling import say_nothing, tell
 from transformer.training.writing import writing
 
 RECIPE, CARD = "recipe.json", "README.md"
+FEW_DEV = 50
+"""Dev sentences below which a run warns that its scores mean little."""
 
 
 def train_command(
@@ -154,7 +157,7 @@ def _examples(
 
 
 def _announce(trainer: Trainer, say: Callable[[str], None]) -> None:
-    settings, model, world = trainer.settings, trainer.model, trainer.world
+    model, world = trainer.model, trainer.world
     parameters = sum(p.numel() for p in model.parameters())
     processes = f"{world.size} processes, " if world.size > 1 else ""
     say(
@@ -162,26 +165,43 @@ def _announce(trainer: Trainer, say: Callable[[str], None]) -> None:
         f"{'bfloat16 autocast' if trainer.stepper.bfloat16 else 'float32'} on {trainer.device}, "
         f"{processes}{torch.get_num_threads()} threads."
     )
-    steps = trainer.feed.updates_in(0) * settings.epochs
+    for warning in _warnings(trainer.recipe, trainer.feed.updates_in(0), len(trainer.dev)):
+        say(warning)
+
+
+def _warnings(recipe: Recipe, updates: int, dev: int) -> list[str]:
+    """What will likely disappoint, before it does."""
+    settings, found = recipe.training, []
+    steps = updates * settings.epochs
     if steps < 2 * settings.warmup_steps:
-        say(
+        found.append(
             f"Only about {steps:,} steps in all, but the learning rate grows over {settings.warmup_steps:,} "
             "(training.warmup_steps): lower it, train for more epochs, or make batches smaller (training.batch_tokens)."
         )
+    if dev < FEW_DEV:
+        found.append(
+            f"Only {dev} sentences to judge by: their scores, and which epoch is best, mean little. Name more in "
+            "data.dev_source and data.dev_target, or give more pairs."
+        )
+    return found
 
 
 def _describe(chosen: Recipe, folder: Path) -> int:
-    if chosen.training.threads:
-        torch.set_num_threads(chosen.training.threads)
+    settings = chosen.training
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
     material = load_material(chosen.data, folder)
     tokenizer = new_tokenizer(chosen, material)
     _, examples = _examples(chosen, material, tokenizer, tell)
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     stepper = Stepper(model, chosen.training, choose_device(chosen.training.device))
-    print(f"corpus               {material.report}")
+    print(f"corpus               {material.report}; {len(material.dev):,} dev, {len(material.test):,} test")
     for line in describe(chosen, model, tokenizer, examples, stepper):
         print(line)
+    updates = Feed(lambda _: examples, settings.batch_tokens, settings.seed, settings.accumulate).updates_in(0)
+    for warning in _warnings(chosen, updates, len(material.dev[: settings.dev_sentences or None])):
+        tell(warning)
     return 0
 
 

@@ -26,7 +26,7 @@ VERSION = 2
 """Of the form of a state and of how random draws are seeded; what another one wrote cannot go on exactly."""
 
 FREE = {
-    "accumulate",  # its product with the number of processes is compared instead
+    "accumulate",  # its product with the number of processes is compared instead, in Trainer.resume
     "average",
     "average_of",
     "device",
