@@ -263,6 +263,24 @@ def test_a_signal_finishes_the_step_saves_and_leaves_with_one_line(
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
 
 
+def test_a_signal_in_the_last_evaluation_leaves_the_scoring_for_later(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    real = loop.validate
+
+    def validate(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "validate", validate)
+        assert train(recipe, tmp_path / "run", training__epochs=1) == 143
+    assert "Stopped after the last epoch" in capfd.readouterr().err
+    assert not (tmp_path / "run" / "config.json").exists()
+    assert train(recipe, tmp_path / "run", resume=True, training__epochs=1) == 0
+    assert (tmp_path / "run" / "config.json").exists()
+
+
 def untimed(out: Path) -> list[dict[str, Any]]:
     """The history without what the clock says."""
     timed: dict[str, Any] = {"seconds": None, "tokens_per_second": None, "memory_mb": None}
@@ -505,6 +523,44 @@ def test_too_little_memory_names_the_value_to_lower(
         train(recipe, tmp_path / "run")
 
 
+def test_too_little_memory_for_the_moments_or_elsewhere_is_a_sentence_too(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", full)
+        with pytest.raises(TrainingError, match="Memory of the cpu ran out at step 1 "):
+            train(recipe, tmp_path / "one")
+    monkeypatch.setattr(loop, "validate", full)
+    with pytest.raises(TrainingError, match=r"Memory ran out outside a training step: choose a smaller model\.preset"):
+        train(recipe, tmp_path / "two")
+
+
+def test_compiling_on_a_cpu_is_refused(recipe: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"training\.compile must be false on a CPU"):
+        train(recipe, tmp_path / "run", training__compile=True)
+
+
+def test_a_dev_set_that_is_too_long_is_refused_before_training(recipe: str, tmp_path: Path) -> None:
+    for name in ("d.en", "d.de"):
+        (tmp_path / name).write_text("the man runs here " * 40 + "\n", encoding="utf-8")
+    files = {"data__dev_source": str(tmp_path / "d.en"), "data__dev_target": str(tmp_path / "d.de")}
+    with pytest.raises(DataError, match=r"dev set must hold pairs of at most 40 pieces"):
+        train(recipe, tmp_path / "run", model__max_length=40, data__max_pieces=40, **files)
+    assert not (tmp_path / "run" / "history.jsonl").exists()
+
+
+def test_missing_weights_are_noticed_when_a_run_resumes(recipe: str, tmp_path: Path) -> None:
+    train(recipe, tmp_path / "run", training__epochs=2, training__average=2)
+    (tmp_path / "run" / "training" / "epoch-001.safetensors").unlink()
+    state = (tmp_path / "run" / "training" / STATE).read_bytes()
+    with pytest.raises(TrainingError, match=r"epoch-001\.safetensors must be a whole safetensors file"):
+        train(recipe, tmp_path / "run", resume=True, training__epochs=3, training__average=2)
+    assert (tmp_path / "run" / "training" / STATE).read_bytes() == state
+
+
 def test_other_errors_are_not_taken_for_too_little_memory(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,7 +588,9 @@ def test_snapshots_are_kept_on_the_way(recipe: str, tmp_path: Path) -> None:
 def test_tensorboard_is_written_or_asked_for(recipe: str, tmp_path: Path) -> None:
     changes: dict[str, object] = {"training__epochs": 1, "training__tensorboard": True}
     if importlib.util.find_spec("tensorboard") is None:
-        with pytest.raises(ConfigError, match=r"needs the package tensorboard.*pip install tensorboard"):
+        with pytest.raises(
+            ConfigError, match=r"must be false without the package tensorboard.*pip install tensorboard"
+        ):
             train(recipe, tmp_path / "run", **changes)
     else:
         assert train(recipe, tmp_path / "run", **changes) == 0

@@ -49,6 +49,15 @@ def mean_of(paths: Sequence[Path]) -> dict[str, Tensor]:
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
 
 
+def check_weights(path: Path) -> None:
+    """See whether a file that ``save_weights`` wrote is still there.
+
+    Raises:
+        TrainingError: it is missing or damaged.
+    """
+    _read(path)
+
+
 def _read(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)

@@ -22,8 +22,8 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            remedy = "pip install tensorboard, or set it to false"
-            raise ConfigError(problem("training.tensorboard", "needs the package tensorboard", True, remedy)) from error
+            rule = "must be false without the package tensorboard"
+            raise ConfigError(problem("training.tensorboard", rule, True, "pip install tensorboard")) from error
         self._make = SummaryWriter
         self._folder = folder
         self._writer: Any = None

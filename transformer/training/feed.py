@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -61,7 +62,12 @@ class Feed:
 
     def plan(self, epoch: int) -> None:
         """Begin to make ready an epoch that comes later, in the background."""
-        threading.Thread(target=self._planned, args=(epoch,), name="plan", daemon=True).start()
+
+        def work() -> None:
+            with contextlib.suppress(Exception):  # it is planned once more when it is needed, and raised there
+                self._planned(epoch)
+
+        threading.Thread(target=work, name="plan", daemon=True).start()
 
     def portions(self, epoch: int, start: int = 0) -> Generator[Portion, None, None]:
         """This process's portions of the updates of an epoch, from update ``start`` on.

@@ -16,7 +16,7 @@ from transformer.text.batching import Batch, Example, fingerprint
 from transformer.text.corpus import Pair
 from transformer.text.sampling import Sampler
 from transformer.text.tokenizer import Tokenizer
-from transformer.training.averaging import save_weights
+from transformer.training.averaging import check_weights, save_weights
 from transformer.training.board import FOLDER as BOARD
 from transformer.training.board import Board
 from transformer.training.cost import batch_flops, mfu, peak_flops
@@ -338,6 +338,9 @@ class Trainer:
                 f"{before} and is {now}: set training.accumulate, or start as many processes, so that it is {before}."
             )
         self.progress = Progress.from_dict(content["progress"])
+        if self.world.main:
+            for epoch in self.progress.evaluated:  # rather now than when all is trained and they are to be averaged
+                check_weights(self.weights_of(epoch))
         self.stepper.steps = self.progress.step
         self._last_named = self._named = set(self.progress.evaluated)
         with torch.no_grad():

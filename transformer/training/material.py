@@ -43,13 +43,13 @@ def load_material(data: DataSection, data_dir: Path) -> Material:
         train, dev, test = _own(data)
     kept, report = clean(train, max_ratio=data.max_ratio)
     if not kept:
-        raise DataError(problem("training corpus", "must hold sentence pairs", str(report), "check the files"))
-    if not dev:
         raise DataError(
-            problem(
-                "dev set", "must hold sentence pairs", f"0 of {len(train)} held out", "name dev_source and dev_target"
-            )
+            f"No pairs are left to train on ({report}; {len(dev) + len(test):,} held out): look at the files."
         )
+    if not dev:
+        named = f"{data.dev_source} is empty" if data.dev_source else f"0 of {len(train)} held out"
+        remedy = "name dev_source and dev_target that hold sentences"
+        raise DataError(problem("dev set", "must hold sentence pairs", named, remedy))
     return Material(kept, dev, test, str(report))
 
 

@@ -151,7 +151,7 @@ def _text_of(path: Path, named: str) -> str:
             problem("recipe", "must be a readable file", str(path), f"check it ({error.strerror})")
         ) from error
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         bad = data[error.start : error.start + 8]
@@ -205,7 +205,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     except ValueError:
         value = text.strip()  # a bare word is meant as text
     target = values.setdefault(section, {})
-    if not isinstance(target, dict):
+    if not isinstance(target, dict) or section == "name":
         raise ConfigError(_unknown("section", section, [*SECTIONS, "model"]))
     target[name] = value
 

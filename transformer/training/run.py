@@ -16,7 +16,7 @@ import torch
 from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
 from transformer.checkpoint import PRECISIONS, save_checkpoint
 from transformer.decoding.options import SearchOptions
-from transformer.errors import DataError, TrainingError, problem
+from transformer.errors import ConfigError, DataError, TrainingError, problem
 from transformer.files import remove_leftovers, write_atomically
 from transformer.nn.model import Transformer
 from transformer.text.batching import Example
@@ -46,8 +46,9 @@ from transformer.training.precision import choose_device
 from transformer.training.progress import Progress
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, scored_sets
+from transformer.training.sections import TrainingSection
 from transformer.training.state import exists, read_state
-from transformer.training.step import Stepper
+from transformer.training.step import Stepper, out_of_memory
 from transformer.training.telling import say_nothing, tell
 from transformer.training.writing import writing
 
@@ -77,8 +78,19 @@ def train_command(
     """
     chosen = load_recipe(recipe, overrides)
     keep_memory()
-    folder = data_dir or Path("data")
-    if dry_run or out is None:
+    try:
+        return _start(chosen, None if dry_run else out, resume, data_dir or Path("data"))
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingError(
+            "Memory ran out outside a training step: choose a smaller model.preset, or lower training.batch_tokens or "
+            "data.max_pieces; what was saved before can be resumed."
+        ) from error
+
+
+def _start(chosen: Recipe, out: Path | None, resume: bool, folder: Path) -> int:
+    if out is None:
         return _describe(chosen, folder)
     with join_world(chosen.training.device) as world, naming_dead_ranks(world), contextlib.ExitStack() as held:
         state = together(world, lambda: _open(chosen, out, resume, held) if world.main else None)
@@ -107,7 +119,7 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
     settings = chosen.training
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    device = choose_device(settings.device, world.local_rank)
+    device = _device(settings, world.local_rank)
     material = together(world, lambda: load_material(chosen.data, folder))
     say(f"Corpus: {material.report}; {len(material.dev):,} dev, {len(material.test):,} test.")
     if world.main and state is None:
@@ -117,6 +129,7 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
     train, examples = _examples(chosen, material, tokenizer, say)
     torch.manual_seed(settings.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
+    _check_dev(material, tokenizer, model.config.max_length)
     trainer = Trainer(chosen, model, tokenizer, examples, train, material.dev, out, device, world)
     refuse_difference("training pairs", trainer.corpus, world)
     _announce(trainer, say)
@@ -135,10 +148,31 @@ def _train(chosen: Recipe, out: Path, state: dict[str, Any] | None, folder: Path
         say(f"Stopped and saved at step {progress.step:,}; the same command with --resume goes on from there.")
         wait(world)  # rank 0 may still be writing
         return stop.exit_status if stop else 128 + signal.SIGTERM  # it may be another process that was asked
+    if agree(bool(stop), world):  # asked in the last epoch: scoring takes minutes, and can be done later
+        say("Stopped after the last epoch; the same command with --resume scores the model and writes the checkpoint.")
+        return stop.exit_status if stop else 128 + signal.SIGTERM
     if world.main:
         finish(chosen, trainer, material, progress, out, folder)
     wait(world)
     return 0
+
+
+def _device(settings: TrainingSection, local_rank: int) -> torch.device:
+    device = choose_device(settings.device, local_rank)
+    if settings.compile and device.type == "cpu":  # seen: minutes of compiling for batch after batch
+        rule = "must be false on a CPU, where compiling takes minutes and gains nothing"
+        raise ConfigError(problem("training.compile", rule, True, "set it to false"))
+    return device
+
+
+def _check_dev(material: Material, tokenizer: Tokenizer, longest: int) -> None:
+    """Refuse a dev set that cannot be judged by before anything is trained."""
+    for pair in material.dev:
+        if len(tokenizer.encode(pair.source)) <= longest and len(tokenizer.encode(pair.target)) <= longest:
+            return
+    rule = f"must hold pairs of at most {longest} pieces (model.max_length)"
+    remedy = "name others in data.dev_source and data.dev_target, or raise model.max_length"
+    raise DataError(problem("dev set", rule, f"none among {len(material.dev)}", remedy))
 
 
 def _examples(
@@ -195,7 +229,8 @@ def _describe(chosen: Recipe, folder: Path) -> int:
     _, examples = _examples(chosen, material, tokenizer, tell)
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
-    stepper = Stepper(model, chosen.training, choose_device(chosen.training.device))
+    _check_dev(material, tokenizer, model.config.max_length)
+    stepper = Stepper(model, settings, _device(settings, 0))
     print(f"corpus               {material.report}; {len(material.dev):,} dev, {len(material.test):,} test")
     for line in describe(chosen, model, tokenizer, examples, stepper):
         print(line)

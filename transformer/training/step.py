@@ -145,28 +145,28 @@ class Stepper:
             place: where in the data this is, for messages.
 
         Raises:
-            TrainingError: the loss or the gradient is not finite, the loss exploded, or memory ran out; the weights
-                stay as they were before the update.
+            TrainingError: the loss or the gradient is not finite, or the loss exploded, and the weights stay as they
+                were before the update; or memory ran out.
         """
         pieces = target_tokens or sum(batch.target_tokens for batch in batches)
         place = f"step {self.steps + 1}{f' ({place})' if place else ''}"
         try:
             sums = self._gradients(batches, pieces, fillers)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf)
+            report = torch.cat((sums, sums.new_tensor([float(stop)])))
+            total, likelihood, stopped = sum_tensor(report, self.world).tolist()
+            update = Update(total / pieces, likelihood / pieces, float(norm), pieces, stopped > 0)
+            self._refuse_unsound(update, place)
+            self.steps += 1
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate
+            self.optimizer.step()
         except (RuntimeError, MemoryError) as error:
-            self.optimizer.zero_grad(set_to_none=True)
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             raise self._needs_memory(batches, place) from error
-        report = torch.cat((sums, sums.new_tensor([float(stop)])))
-        total, likelihood, stopped = sum_tensor(report, self.world).tolist()
-        update = Update(total / pieces, likelihood / pieces, float(norm), pieces, stopped > 0)
-        self._refuse_unsound(update, place)
-        self.steps += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        finally:
+            self.optimizer.zero_grad(set_to_none=True)
         return update
 
     def _gradients(self, batches: Sequence[Batch], pieces: int, fillers: int) -> Tensor:
@@ -208,7 +208,6 @@ class Stepper:
             ),
         ):
             if not sound:
-                self.optimizer.zero_grad(set_to_none=True)
                 remedy = (
                     "start anew with a lower training.learning_rate or more training.warmup_steps; "
                     "the last good state is kept"
@@ -226,7 +225,8 @@ class Stepper:
         )
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that there was too little memory, on a GPU or not."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return "can't allocate memory" in str(error) or "not enough memory" in str(error)
