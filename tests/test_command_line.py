@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,27 @@ def test_evaluate_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> N
     _mistake(run("evaluate", tiny_checkpoint, "--source", tmp_path / "no", "--reference", tmp_path / "one"), "--source")
     _mistake(run("evaluate", tiny_checkpoint, "--source", tmp_path / "one", "--reference", tmp_path), "--reference")
     _mistake(run("evaluate", tiny_checkpoint, "--source", tmp_path / "two", "--reference", tmp_path / "one"), "2", "1")
+    _mistake(run("evaluate", tiny_checkpoint, "--reference", tmp_path / "one"), "--source", "--dataset")
+    _mistake(run("evaluate", tiny_checkpoint, "--source", tmp_path / "one"), "--reference")
+    _mistake(run("evaluate", tiny_checkpoint, "--dataset", "multi30k", "--source", tmp_path / "one"), "--source")
+    _mistake(run("evaluate", tiny_checkpoint, "--dataset", "multi30k", "--tokenized", "de"), "--tokenized")
+    _mistake(run("evaluate", tiny_checkpoint, "--dataset", "wmt", "--data", tmp_path), "'wmt'", "multi30k")
+    _mistake(run("evaluate", tiny_checkpoint, "--dataset", "multi30k", "--data", tmp_path), "must be fetched first")
+    _mistake(run("evaluate", tiny_checkpoint, "--part", "dev", "--source", tmp_path / "one"), "--part", "--dataset")
+
+
+def test_evaluate_on_a_named_corpus(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    lines = "".join(f"He has {number} dogs.\tEr hat {number} Hunde.\n" for number in range(300))
+    (tmp_path / "tatoeba").mkdir()
+    with zipfile.ZipFile(tmp_path / "tatoeba" / "deu-eng.zip", "w") as archive:
+        archive.writestr("deu.txt", lines)
+    command = ("evaluate", tiny_checkpoint, "--dataset", "tatoeba-eng-deu", "--data", tmp_path, "--beam", 1)
+    status, out, err = run(*command, "--json")
+    assert status == 0, err
+    assert [score["name"] for score in json.loads(out)["scores"]] == ["BLEU", "chrF2"]
+    status, out, _ = run(*command, "--part", "dev", "test")
+    assert "part dev, name BLEU" in out
+    assert "part test, name chrF2" in out
 
 
 def test_info(run: Any, tiny_checkpoint: Path, translator: Translator) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from transformer.errors import DataError, DownloadError
 from transformer.text import datasets
-from transformer.text.datasets import DATASETS, DataFile, Dataset, fetch, locate
+from transformer.text.datasets import DATASETS, DataFile, Dataset, fetch, find, locate
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the corpora in ../shared/data")
@@ -131,6 +131,33 @@ def test_the_table_is_consistent():
             assert len(bytes.fromhex(file.sha256)) == 32
     with pytest.raises(dataclasses.FrozenInstanceError):
         files[0].sha256 = ""
+
+
+def test_any_language_of_manythings_can_be_fetched(tmp_path, monkeypatch):
+    italian = find("tatoeba-eng-ita")
+    assert italian.files[0].url == "https://www.manythings.org/anki/ita-eng.zip"
+    assert "Italian" in italian.title
+    assert "'xyz'" in find("tatoeba-eng-xyz").title  # its authors may have languages that have no name here
+    asked = []
+
+    def serve(url, path, sha256, *, progress):
+        asked.append((url, sha256))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(zipped("Hi.\tCiao!\n"))
+
+    monkeypatch.setattr(datasets, "download", serve)
+    told = []
+    for _ in range(2):  # the second time it is there
+        assert fetch("tatoeba-eng-ita", tmp_path, report=told.append) == tmp_path / "tatoeba"
+    assert asked == [(italian.files[0].url, None)]
+    assert told == [f"{italian.title}. {italian.terms}"] * 2  # no edition is known, so none is another one
+    assert locate("tatoeba-eng-ita", tmp_path) == tmp_path / "tatoeba"
+
+
+@pytest.mark.parametrize("name", ["tatoeba-eng-", "tatoeba-eng-it", "tatoeba-eng-ITA", "tatoeba-eng-../", "ita"])
+def test_a_code_that_is_none_is_refused(name):
+    with pytest.raises(DataError, match="tatoeba-eng-XXX"):
+        find(name)
 
 
 @needs_shared

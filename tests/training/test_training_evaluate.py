@@ -23,6 +23,7 @@ from transformer.training.evaluate import (
     evaluate_files,
     exact_match,
     moses_tokenised,
+    streams,
     translate_pairs,
 )
 
@@ -51,6 +52,21 @@ def test_several_references_count() -> None:
     assert "nrefs:2" in bleu(HYPOTHESES, both).signature
 
 
+def test_sentences_may_differ_in_their_number_of_references() -> None:
+    """A missing reference is none, not an empty one: it changes neither the matches nor the length to be reached."""
+    several = streams([[REFERENCES[0], HYPOTHESES[0]], [REFERENCES[1]], [REFERENCES[2], "No", HYPOTHESES[2]]])
+    assert [len(lines) for lines in several] == [3, 3, 3]
+    assert several[1] == [HYPOTHESES[0], None, "No"]
+    assert streams([]) == []
+    score = bleu(HYPOTHESES, several)
+    assert score.value == pytest.approx(100.0)
+    assert "nrefs:var" in score.signature
+    assert chrf(HYPOTHESES, several).value == pytest.approx(100.0)
+    # One sentence of eight words with two references, one of four words with one: a brevity penalty from 12 to 9 words.
+    found, wanted = ["a b c d e f", "u v w"], [["a b c d e f g h", "x " * 20], ["u v w x"]]
+    assert bleu(found, streams(wanted)).value == pytest.approx(bleu(found, [["a b c d e f g h", "u v w x"]]).value)
+
+
 def test_chrf_is_that_of_sacrebleu() -> None:
     score = chrf(HYPOTHESES, [REFERENCES])
     assert score.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
@@ -60,6 +76,7 @@ def test_chrf_is_that_of_sacrebleu() -> None:
 def test_exact_match_counts_whole_sentences() -> None:
     assert exact_match(["a b", " c ", "d", "E"], ["a b", "c", "d e", "e"]).value == 50.0
     assert exact_match([], []).value == 0.0
+    assert exact_match(["a", "b", "c"], ["x", "b", "x"], [" a", None, "y"]).value == pytest.approx(200 / 3)
 
 
 @pytest.mark.parametrize(("language", "at_least"), [("de", 1.0), ("fr", 0.999)])
@@ -146,6 +163,22 @@ def test_files_are_translated_and_scored(translator: Translator, tmp_path: Path)
     assert result["seconds"] >= 0
     assert result["tokens_per_second"] > 0
     assert sum(done) == 2
+
+
+def test_several_reference_files(translator: Translator, tmp_path: Path) -> None:
+    sources = ["Two dogs run.", "A man is standing on a ladder."]
+    outputs = [one.text for one in translator.translate_many(sources, beam_size=1)]
+    first = written(tmp_path, "a.de", ["Etwas anderes steht hier.", outputs[1]])
+    second = written(tmp_path, "b.de", [outputs[0], " "])
+    result = evaluate_files(translator, written(tmp_path, "a.en", sources), [first, second], beam_size=1)
+    assert result["exact_match"] == result["chrf"] == 100.0
+    assert "nrefs:var" in result["bleu_signature"]
+    assert result["reference"] == "a.de, b.de"
+    short = written(tmp_path, "c.de", ["x"])
+    with pytest.raises(
+        DataError, match=r"--reference must have as many lines as --source \(2\), but it was '1 in .*c.de"
+    ):
+        evaluate_files(translator, tmp_path / "a.en", [first, short])
 
 
 def test_both_forms_recognise_a_perfect_translation(translator: Translator, tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def test_own_files_are_split_by_source_sentence(tmp_path: Path, suffix: str) -> 
     sources = {pair.source for part in (found.train, found.dev, found.test) for pair in part}
     assert sources == {pair.source for pair in content}
     assert "kept" in found.report
+    assert [pair.target for pair in found.test] == [own[0] for own in found.references]
+    assert {tuple(own) for own in found.references} == {(p.target, p.target + "!") for p in found.test}
 
 
 @pytest.mark.parametrize("count", [2, 5, 30])

@@ -138,14 +138,14 @@ def test_own_files_become_a_checkpoint(recipe: str, tmp_path: Path, capsys: pyte
 
 def test_what_was_scored_is_what_was_stored(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[dict[str, torch.Tensor]] = []
-    real = transformer.training.scores.translate_pairs  # type: ignore[attr-defined]
+    real = transformer.training.run.translate_pairs  # type: ignore[attr-defined]
 
     def watched(model: torch.nn.Module, *rest: Any) -> list[str]:
         scored.append({name: value.detach().clone() for name, value in model.named_parameters()})
         outputs: list[str] = real(model, *rest)
         return outputs
 
-    monkeypatch.setattr("transformer.training.scores.translate_pairs", watched)
+    monkeypatch.setattr("transformer.training.run.translate_pairs", watched)
     for dtype in ("float16", "bfloat16"):
         scored.clear()
         train(recipe, tmp_path / dtype, checkpoint__dtype=dtype, training__epochs=1)

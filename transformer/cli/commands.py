@@ -43,11 +43,18 @@ def translate(arguments: Namespace) -> int:
 
 
 def evaluate(arguments: Namespace) -> int:
-    """Scores of a translated file."""
+    """Scores of a translated file, or of the test sets of a named corpus."""
+    if arguments.dataset is not None:
+        return _evaluate_dataset(arguments)
+    if arguments.part:
+        raise InputError(problem("--part", "must go with --dataset", arguments.part[0], "add --dataset NAME"))
     for name in ("source", "reference"):
-        path: Path = getattr(arguments, name)
-        if not path.is_file():
-            raise InputError(problem(f"--{name}", "must be a file", str(path), "check the path"))
+        paths = getattr(arguments, name)
+        if paths is None:
+            raise InputError(problem(f"--{name}", "must be given", None, "name a file, or a corpus by --dataset"))
+        for path in paths if name == "reference" else [paths]:
+            if not path.is_file():
+                raise InputError(problem(f"--{name}", "must be a file", str(path), "check the path"))
     translator = _load(arguments.checkpoint)
     from tqdm import tqdm
 
@@ -63,6 +70,30 @@ def evaluate(arguments: Namespace) -> int:
             beam_size=arguments.beam,
             length_penalty=arguments.length_penalty,
             tokenized=arguments.tokenized,
+            progress=bar.update,
+        )
+    _print_values(result, arguments.json)
+    return 0
+
+
+def _evaluate_dataset(arguments: Namespace) -> int:
+    for name in ("source", "reference", "tokenized"):
+        if (value := getattr(arguments, name)) is not None:
+            remedy = "leave out one of the two"
+            raise InputError(problem("--dataset", f"cannot go with --{name}", str(value), remedy))
+    translator = _load(arguments.checkpoint)
+    from tqdm import tqdm
+
+    from transformer.training.scores import evaluate_dataset
+
+    with tqdm(unit=" sentences", disable=None) as bar:
+        result = evaluate_dataset(
+            translator,
+            arguments.dataset,
+            arguments.data,
+            arguments.part,
+            beam_size=arguments.beam,
+            length_penalty=arguments.length_penalty,
             progress=bar.update,
         )
     _print_values(result, arguments.json)

@@ -60,10 +60,27 @@ def build_parser() -> argparse.ArgumentParser:
     translate.add_argument("--nbest", type=_count, default=1, metavar="N", help="hypotheses to print, at most --beam")
     _json(translate, "one JSON object a sentence")
 
-    evaluate = _command(commands, "evaluate", "Translate a file and score it against a reference: BLEU and chrF.")
+    evaluate = _command(
+        commands, "evaluate", "Translate a file, or the test sets of a named corpus, and score that: BLEU and chrF."
+    )
     _checkpoint(evaluate)
-    evaluate.add_argument("--source", type=Path, required=True, metavar="F", help="a sentence a line (.gz too)")
-    evaluate.add_argument("--reference", type=Path, required=True, metavar="F", help="its translation, line by line")
+    evaluate.add_argument("--source", type=Path, metavar="F", help="a sentence a line (.gz too)")
+    evaluate.add_argument(
+        "--reference",
+        type=Path,
+        nargs="+",
+        metavar="F",
+        help="its translation, line by line; an empty line in a second or later file is no translation",
+    )
+    evaluate.add_argument("--dataset", metavar="NAME", help="instead of files: a corpus that was fetched with data")
+    evaluate.add_argument(
+        "--part",
+        nargs="+",
+        default=[],
+        metavar="P",
+        help="sets of --dataset, such as dev; all its test sets if left out",
+    )
+    evaluate.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="folder of the corpora (data)")
     evaluate.add_argument(
         "--tokenized",
         metavar="LANG",

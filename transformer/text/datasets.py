@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,9 @@ class DataFile:
     """Where it lies below the data folder: "multi30k/train.en.gz"."""
     url: str
     sha256: str
-    """Of the copy that the project's scores were computed with."""
+    """Of the copy that the project's scores were computed with; empty if it computed none."""
     pinned: bool = True
-    """False for a file that its authors update: another hash is then reported, not refused."""
+    """False for a file that its authors update: another hash than a known one is then reported, not refused."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,29 @@ def _multi30k() -> Dataset:
     )
 
 
-def _tatoeba(code: str, language: str, sha256: str) -> Dataset:
+_TATOEBA = "tatoeba-eng-"
+_LANGUAGES = {
+    "deu": "German",
+    "fra": "French",
+    "ita": "Italian",
+    "jpn": "Japanese",
+    "nld": "Dutch",
+    "pol": "Polish",
+    "por": "Portuguese",
+    "rus": "Russian",
+    "spa": "Spanish",
+    "swe": "Swedish",
+    "tur": "Turkish",
+    "ukr": "Ukrainian",
+}
+
+
+def _tatoeba(code: str, sha256: str = "") -> Dataset:
+    """The pairs of English and the language of a code of three letters, as manythings.org names it."""
     file = f"{code}-eng.zip"
+    language = _LANGUAGES.get(code, f"the language {code!r}")
     return Dataset(
-        f"tatoeba-eng-{code}",
+        f"{_TATOEBA}{code}",
         f"Everyday sentences in English and {language} from tatoeba.org, as paired by manythings.org",
         "Creative Commons Attribution 2.0 (CC BY 2.0 FR); name tatoeba.org and manythings.org/anki as the source.",
         (DataFile(f"tatoeba/{file}", f"https://www.manythings.org/anki/{file}", sha256, pinned=False),),
@@ -96,11 +115,31 @@ DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
         _multi30k(),
-        _tatoeba("fra", "French", "161c93f18da3a7e6df611ed961426613260de8af06ccf8c79c977afe5135ac44"),
-        _tatoeba("deu", "German", "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"),
+        _tatoeba("fra", "161c93f18da3a7e6df611ed961426613260de8af06ccf8c79c977afe5135ac44"),
+        _tatoeba("deu", "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"),
     )
 }
-"""Every corpus that ``fetch`` knows."""
+"""The corpora that the project trains and scores with; ``find`` knows more."""
+
+
+def find(name: str, argument: str = "data set", also: Sequence[str] = ()) -> Dataset:
+    """A corpus by its name: one of ``DATASETS``, or ``tatoeba-eng-XXX`` for any language XXX of manythings.org/anki.
+
+    Args:
+        name: the name.
+        argument: what it was given for, and
+        also: what else could be given there, for the message of an error.
+
+    Raises:
+        DataError: a name that is not known.
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    code = name.removeprefix(_TATOEBA)
+    if len(code) == 3 and name != code and code.isascii() and code.isalpha() and code.islower():
+        return _tatoeba(code)
+    known = f"one of {', '.join([*also, *DATASETS])}, or {_TATOEBA}XXX with a code of manythings.org/anki such as ita"
+    raise DataError(problem(argument, f"must be {known}", name, "choose one of them"))
 
 
 def fetch(
@@ -113,7 +152,7 @@ def fetch(
     """Have all files of a named corpus below ``data_dir``, verified; a file that is there is not fetched again.
 
     Args:
-        name: a key of ``DATASETS``.
+        name: as ``find`` knows it.
         data_dir: files go to ``data_dir/FOLDER/FILE``.
         from_dir: take files from ``from_dir/FOLDER/FILE`` or ``from_dir/FILE``, not from the network.
         progress: show bars on standard error.
@@ -127,7 +166,7 @@ def fetch(
         DataError: a name that is not known.
         DownloadError: a file that could not be had.
     """
-    dataset = _known(name)
+    dataset = find(name)
     tell = report or _to_standard_error
     tell(f"{dataset.title}. {dataset.terms}")
     for file in dataset.files:
@@ -141,7 +180,7 @@ def locate(name: str, data_dir: Path | str) -> Path:
     Raises:
         DataError: a name that is not known, or a file that is missing or damaged.
     """
-    dataset = _known(name)
+    dataset = find(name)
     for file in dataset.files:
         path = Path(data_dir) / file.path
         command = f"python -m transformer data {name} --data {data_dir}"
@@ -150,12 +189,6 @@ def locate(name: str, data_dir: Path | str) -> Path:
         if file.pinned and sha256_of(path) != file.sha256:
             raise DataError(problem(str(path), "must be the published file", "another content", f"run {command}"))
     return Path(data_dir) / dataset.folder
-
-
-def _known(name: str) -> Dataset:
-    if name not in DATASETS:
-        raise DataError(problem("data set", f"must be one of {', '.join(DATASETS)}", name, "choose one of them"))
-    return DATASETS[name]
 
 
 def _fetch_file(
@@ -176,7 +209,7 @@ def _fetch_file(
         raise DownloadError(
             problem(file.url, "must give a zip file", "something else", "fetch it by hand, use --from DIR")
         )
-    if (found := sha256_of(path)) != file.sha256:
+    if file.sha256 and (found := sha256_of(path)) != file.sha256:
         tell(
             f"{file.path} is another edition than the one that the project's scores were computed with "
             f"(sha256 {found}, not {file.sha256}): scores will differ a little."

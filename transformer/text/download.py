@@ -21,7 +21,7 @@ from tqdm import tqdm
 from transformer.errors import DownloadError, problem
 
 _CHUNK = 1 << 18
-_USER_AGENT = "transformer-data/1 (Python urllib)"  # some servers refuse urllib's default name
+_USER_AGENT = "Mozilla/5.0 (compatible; transformer-data/1)"  # some servers refuse whatever names urllib
 _LOST = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 _OFFLINE = "connect to the internet, or give a folder that holds the files with --from DIR"
 

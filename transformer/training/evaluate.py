@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import sacrebleu
 import torch
@@ -37,7 +37,17 @@ class _Translator(Protocol):
     def translate_many(self) -> Callable[..., list[Any]]: ...
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a") -> Score:
+References = Sequence[Sequence[str | None]]
+"""One or more lists with a reference for each sentence; None where a sentence has fewer than others."""
+
+
+def streams(references: Sequence[Sequence[str]]) -> References:
+    """From the references of each sentence, however many it has, to lists as the scores want them."""
+    most = max(map(len, references), default=0)
+    return [[own[place] if place < len(own) else None for own in references] for place in range(most)]
+
+
+def bleu(hypotheses: Sequence[str], references: References, tokenize: str = "13a") -> Score:
     """Corpus BLEU (Papineni et al. 2002) by sacreBLEU (Post 2018).
 
     Args:
@@ -46,15 +56,20 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokeniz
         tokenize: sacreBLEU's tokeniser; "13a" for ordinary text, "none" for text that is tokenised already.
     """
     metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
-    result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+    result = metric.corpus_score(list(hypotheses), _lists(references))
     return Score("BLEU", float(result.score), str(metric.get_signature()))
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+def chrf(hypotheses: Sequence[str], references: References) -> Score:
     """Character n-gram F-score (Popović 2015) by sacreBLEU."""
     metric = sacrebleu.CHRF()
-    result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+    result = metric.corpus_score(list(hypotheses), _lists(references))
     return Score("chrF2", float(result.score), str(metric.get_signature()))
+
+
+def _lists(references: References) -> list[list[str]]:
+    """sacreBLEU takes None for a missing reference, but its types do not say so."""
+    return [cast("list[str]", list(lines)) for lines in references]
 
 
 def moses_tokenised(lines: Sequence[str], language: str) -> list[str]:
@@ -117,16 +132,19 @@ def translate_pairs(
     return [tokenizer.decode(found[0].tokens) for found in translate_ids(model, sources, options)]
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Share of sentences that equal their reference, in per cent."""
-    right = sum(a.strip() == b.strip() for a, b in zip(hypotheses, references, strict=True))
+def exact_match(hypotheses: Sequence[str], references: Sequence[str], *more: Sequence[str | None]) -> Score:
+    """Share of sentences that equal their reference, or one of them, in per cent."""
+    right = sum(
+        any(text is not None and found.strip() == text.strip() for text in texts)
+        for found, *texts in zip(hypotheses, references, *more, strict=True)
+    )
     return Score("exact match", 100.0 * right / max(len(hypotheses), 1), "exact|case:mixed|space:stripped")
 
 
 def evaluate_files(
     translator: _Translator,
     source: Path,
-    reference: Path,
+    reference: Path | Sequence[Path],
     beam_size: int = 5,
     length_penalty: float = 0.6,
     tokenized: str | None = None,
@@ -137,7 +155,8 @@ def evaluate_files(
     Args:
         translator: a loaded ``Translator``.
         source: one sentence a line, plain or .gz.
-        reference: as many lines.
+        reference: one file or several, each of as many lines; an empty line in one of several stands for no
+            translation.
         beam_size: M.
         length_penalty: alpha.
         tokenized: a language code when the reference is lower-cased, normalised and Moses-tokenised; the output is
@@ -148,16 +167,14 @@ def evaluate_files(
         Plain values: checkpoint, sentences, bleu and chrf with their signatures, exact_match, seconds,
         tokens_per_second, beam_size, length_penalty.
     """
-    lines, references = read_lines(source), read_lines(reference)
-    if len(lines) != len(references):
-        raise DataError(
-            problem(
-                "--reference",
-                f"must have as many lines as --source ({len(lines)})",
-                len(references),
-                "give the files that belong together",
-            )
-        )
+    lines = read_lines(source)
+    paths = [reference] if isinstance(reference, Path) else list(reference)
+    references = [read_lines(path) for path in paths]
+    for path, texts in zip(paths, references, strict=True):
+        if len(texts) != len(lines):
+            rule = f"must have as many lines as --source ({len(lines)})"
+            found_lines = len(texts) if len(paths) == 1 else f"{len(texts)} in {path}"
+            raise DataError(problem("--reference", rule, found_lines, "give the files that belong together"))
     if not lines:
         raise DataError(problem("--source", "must hold sentences", str(source), "give another file"))
     if tokenized is not None:
@@ -173,16 +190,17 @@ def evaluate_files(
     for index, translation in zip(asked, found, strict=True):
         outputs[index] = translation.text
     tokens = sum(len(translation.ids) for translation in found)
-    if tokenized is None:
-        score = bleu(outputs, [references])
-    else:
+    if tokenized is not None:
         outputs = moses_tokenised(outputs, tokenized)
-        score = bleu(outputs, [references], tokenize="none")
-    characters = chrf(outputs, [references])
+    several: References = references[:1] + [
+        [text if text.strip() else None for text in more] for more in references[1:]
+    ]
+    score = bleu(outputs, several, "13a" if tokenized is None else "none")
+    characters = chrf(outputs, several)
     return {
         "checkpoint": translator.name,
         "source": Path(source).name,
-        "reference": Path(reference).name,
+        "reference": ", ".join(path.name for path in paths),
         "sentences": len(lines),
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -191,7 +209,7 @@ def evaluate_files(
         "bleu_signature": score.signature,
         "chrf": round(characters.value, 2),
         "chrf_signature": characters.signature,
-        "exact_match": round(exact_match(outputs, references).value, 2),
+        "exact_match": round(exact_match(outputs, references[0], *several[1:]).value, 2),
         "seconds": round(seconds, 2),
         "tokens_per_second": round(tokens / max(seconds, 1e-9), 1),
     }

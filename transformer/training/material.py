@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformer.errors import DataError, problem
 from transformer.text.batching import Example
-from transformer.text.corpus import Pair, clean, read_manythings, read_parallel, read_tsv, split_by_source
-from transformer.text.datasets import DATASETS, locate
+from transformer.text.corpus import (
+    Pair,
+    clean,
+    read_manythings,
+    read_parallel,
+    read_tsv,
+    references_by_source,
+    split_by_source,
+)
+from transformer.text.datasets import find, locate
 from transformer.text.synthetic import reverse_split
 from transformer.text.tokenizer import Tokenizer
 from transformer.training.sections import GENERATED, DataSection
@@ -23,8 +32,10 @@ class Material:
     train: list[Pair]
     dev: list[Pair]
     test: list[Pair]
-    report: str
+    report: str = ""
     """What cleaning dropped, for people."""
+    references: list[list[str]] = field(default_factory=list)
+    """All translations of each test sentence, that of ``test`` first; empty where each has one only."""
 
 
 def load_material(data: DataSection, data_dir: Path) -> Material:
@@ -37,10 +48,8 @@ def load_material(data: DataSection, data_dir: Path) -> Material:
     if data.dataset == GENERATED:
         split = reverse_split(data.generated_pairs, 1000, 1000, seed=0, max_length=data.generated_length)
         return Material(split.train, split.dev, split.test, f"{len(split.train):,} generated pairs")
-    if data.dataset:
-        train, dev, test = _named(data, data_dir)
-    else:
-        train, dev, test = _own(data)
+    found = _named(data, data_dir) if data.dataset else _own(data)
+    train, dev, test = found.train, found.dev, found.test
     kept, report = clean(train, max_ratio=data.max_ratio)
     if not kept:
         raise DataError(
@@ -50,13 +59,11 @@ def load_material(data: DataSection, data_dir: Path) -> Material:
         named = f"{data.dev_source} is empty" if data.dev_source else f"0 of {len(train)} held out"
         remedy = "name dev_source and dev_target that hold sentences"
         raise DataError(problem("dev set", "must hold sentence pairs", named, remedy))
-    return Material(kept, dev, test, str(report))
+    return dataclasses.replace(found, train=kept, report=str(report))
 
 
-def _named(data: DataSection, data_dir: Path) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    if data.dataset not in DATASETS:
-        known = ", ".join([GENERATED, *DATASETS])
-        raise DataError(problem("data.dataset", f"must be one of {known}", data.dataset, "choose one of them"))
+def _named(data: DataSection, data_dir: Path) -> Material:
+    corpus = find(data.dataset, "data.dataset", also=[GENERATED])
     folder = locate(data.dataset, data_dir)
     codes = (data.source_code, data.target_code)
     if data.dataset == "multi30k":
@@ -68,25 +75,24 @@ def _named(data: DataSection, data_dir: Path) -> tuple[list[Pair], list[Pair], l
         def read(part: str) -> list[Pair]:
             return read_parallel(folder / f"{part}.{codes[0]}.gz", folder / f"{part}.{codes[1]}.gz")
 
-        return read("train"), read("val"), read("test_2016_flickr")
+        return Material(read("train"), read("val"), read("test_2016_flickr"))
     swap = data.target_code == "en"
     if not swap and data.source_code != "en":
         raise DataError(problem("data.source_code or target_code", "must be en for this corpus", codes, "correct them"))
-    file = DATASETS[data.dataset].files[0].path.rsplit("/", maxsplit=1)[-1]
-    split = split_by_source(read_manythings(folder / file, swap=swap), side="target" if swap else "source")
-    return split.train, _distinct_sources(split.dev), _distinct_sources(split.test)
+    pairs = read_manythings(data_dir / corpus.files[0].path, swap=swap)
+    return _held_out(*split_by_source(pairs, side="target" if swap else "source"))
 
 
-def _own(data: DataSection) -> tuple[list[Pair], list[Pair], list[Pair]]:
+def _own(data: DataSection) -> Material:
     pairs = read_tsv(data.tsv) if data.tsv else read_parallel(data.source, data.target)
     if data.dev_source:
-        return pairs, read_parallel(data.dev_source, data.dev_target), []
+        return Material(pairs, read_parallel(data.dev_source, data.dev_target), [])
     pairs = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
     train, dev, test = split_by_source(pairs)
     if not dev:  # of a small corpus, 1 % chosen by hash may be nothing
         train, dev = _hold_out(train)
     # The test part of the common split stays unseen too, so that a later evaluation is honest.
-    return train, _distinct_sources(dev), _distinct_sources(test)
+    return _held_out(train, dev, test)
 
 
 def _hold_out(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
@@ -97,11 +103,16 @@ def _hold_out(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return [pair for pair in pairs if pair.source.strip() not in chosen], dev
 
 
-def _distinct_sources(pairs: Sequence[Pair]) -> list[Pair]:
-    first: dict[str, Pair] = {}
-    for pair in pairs:
-        first.setdefault(pair.source.strip(), pair)
-    return list(first.values())
+def _held_out(train: list[Pair], dev: list[Pair], test: list[Pair]) -> Material:
+    """With one pair for each sentence of dev and test, the first, and all translations of those of test."""
+    translations = references_by_source(test)
+    several = any(len(targets) > 1 for targets in translations.values())
+    return Material(
+        train,
+        [Pair(source, targets[0]) for source, targets in references_by_source(dev).items()],
+        [Pair(source, targets[0]) for source, targets in translations.items()],
+        references=list(translations.values()) if several else [],
+    )
 
 
 def to_examples(pairs: Sequence[Pair], tokenizer: Tokenizer, max_pieces: int) -> tuple[list[Pair], list[Example]]:

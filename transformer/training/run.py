@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import platform
 import signal
 import subprocess
@@ -36,6 +37,7 @@ from transformer.training.distributed import (
     wait,
 )
 from transformer.training.dry_run import describe
+from transformer.training.evaluate import translate_pairs
 from transformer.training.feed import Feed
 from transformer.training.history import HISTORY
 from transformer.training.interrupt import stop_on_signals
@@ -247,12 +249,12 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         with torch.no_grad():
             for parameter in trainer.model.parameters():
                 parameter.copy_(parameter.to(PRECISIONS[recipe.checkpoint.dtype]))
+    options = SearchOptions(beam_size=5)
     scores = score_all(
-        trainer.model,
-        trainer.tokenizer,
-        scored_sets(recipe.data, Material(material.train, trainer.dev, material.test, material.report), data_dir),
+        scored_sets(recipe.data, dataclasses.replace(material, dev=trainer.dev), data_dir),
+        lambda pairs: translate_pairs(trainer.model, trainer.tokenizer, pairs, options),
         recipe.data,
-        SearchOptions(beam_size=5),
+        options,
     )
     for score in scores:
         tell(f"{score['part']}: {score['name']} {score['value']:.2f} ({score['signature']})")

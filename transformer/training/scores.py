@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformer.decoding.options import SearchOptions
-from transformer.nn.model import Transformer
+from transformer.errors import DataError, problem
 from transformer.text.corpus import Pair, read_lines, read_parallel
-from transformer.text.tokenizer import Tokenizer
-from transformer.training.evaluate import Score, bleu, chrf, exact_match, moses_tokenised, translate_pairs
-from transformer.training.material import Material
+from transformer.training.evaluate import Score, bleu, chrf, exact_match, moses_tokenised, streams
+from transformer.training.material import Material, load_material
 from transformer.training.sections import GENERATED, DataSection
+
+if TYPE_CHECKING:
+    from transformer.engine import Translator
 
 MULTI30K_TESTS = {"test2016": "test_2016_flickr", "test2017": "test_2017_flickr", "mscoco2017": "test_2017_mscoco"}
 
@@ -24,6 +26,8 @@ class ScoredSet:
 
     name: str
     pairs: list[Pair]
+    references: list[list[str]] = field(default_factory=list)
+    """All known translations of each source, where some have several."""
     tokenised: list[str] | None = None
     """The references lower-cased, normalised and tokenised, where they are published in that form."""
 
@@ -32,24 +36,42 @@ def scored_sets(data: DataSection, material: Material, data_dir: Path) -> list[S
     """Dev and every test set of the corpus; Multi30k has three, with tokenised references for German and French."""
     found = [ScoredSet("dev", material.dev)]
     if data.dataset != "multi30k":
-        return found + ([ScoredSet("test", material.test)] if material.test else [])
+        return found + ([ScoredSet("test", material.test, material.references)] if material.test else [])
     folder = data_dir / "multi30k"
     for name, stem in MULTI30K_TESTS.items():
         pairs = read_parallel(folder / f"{stem}.{data.source_code}.gz", folder / f"{stem}.{data.target_code}.gz")
         tokenised = folder / f"{stem}.lc.norm.tok.{data.target_code}"
-        found.append(ScoredSet(name, pairs, read_lines(tokenised) if tokenised.is_file() else None))
+        found.append(ScoredSet(name, pairs, tokenised=read_lines(tokenised) if tokenised.is_file() else None))
     return found
 
 
+def choose(sets: Sequence[ScoredSet], parts: Sequence[str]) -> list[ScoredSet]:
+    """Those of some names; all test sets if there are no names.
+
+    Raises:
+        DataError: a name that none has.
+    """
+    known = [one.name for one in sets]
+    for part in parts:
+        if part not in known:
+            raise DataError(problem("--part", f"must be one of {', '.join(known)}", part, "choose one of them"))
+    return [one for one in sets if (one.name in parts if parts else one.name != "dev")]
+
+
 def score_all(
-    model: Transformer, tokenizer: Tokenizer, sets: Iterable[ScoredSet], data: DataSection, options: SearchOptions
+    sets: Iterable[ScoredSet],
+    translate: Callable[[list[Pair]], list[str]],
+    data: DataSection,
+    options: SearchOptions,
 ) -> list[dict[str, Any]]:
-    """Scores of every set as plain values: part, name, value, signature (with beam and length penalty), sentences."""
+    """Scores of every set as plain values: part, name, value, signature (with beam and length penalty), sentences.
+
+    ``translate`` gives the output for each pair's source, by a search with ``options``.
+    """
     scores: list[dict[str, Any]] = []
     search = f"beam:{options.beam_size}|alpha:{options.length_penalty}"
     for test in sets:
-        outputs = translate_pairs(model, tokenizer, test.pairs, options)
-        for score in _scores(test, outputs, data):
+        for score in _scores(test, translate(test.pairs), data):
             scores.append(
                 {
                     "part": test.name,
@@ -62,11 +84,59 @@ def score_all(
     return scores
 
 
+def evaluate_dataset(
+    translator: Translator,
+    dataset: str,
+    data_dir: Path,
+    parts: Sequence[str] = (),
+    beam_size: int = 5,
+    length_penalty: float = 0.6,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, Any]:
+    """Scores on the test sets of a named corpus, as they stand in a model card.
+
+    Args:
+        translator: a loaded checkpoint; its languages decide which sides of the corpus are read.
+        dataset: a name that ``python -m transformer data`` knows, or "reverse".
+        data_dir: where corpora lie.
+        parts: names of sets, "dev" among them; all test sets if there are none.
+        beam_size: M.
+        length_penalty: alpha.
+        progress: called with the number of sentences that were finished.
+
+    Returns:
+        Plain values: checkpoint, dataset, scores as from ``score_all``.
+
+    Raises:
+        DataError: a corpus that is not known or not there, that lacks the languages, or has no such part.
+    """
+    codes = translator.languages
+    data = DataSection(dataset=dataset, source_code=codes["source_code"], target_code=codes["target_code"])
+    sets = choose(scored_sets(data, load_material(data, data_dir), data_dir), parts)
+    options = SearchOptions(beam_size=beam_size, length_penalty=length_penalty)
+
+    def translate(pairs: list[Pair]) -> list[str]:
+        found = translator.translate_many(
+            [pair.source for pair in pairs], beam_size=beam_size, length_penalty=length_penalty, progress=progress
+        )
+        return [one.text for one in found]
+
+    return {
+        "checkpoint": translator.name,
+        "dataset": dataset,
+        "scores": score_all(sets, translate, data, options),
+    }
+
+
 def _scores(test: ScoredSet, outputs: Sequence[str], data: DataSection) -> list[Score]:
     references = [pair.target for pair in test.pairs]
     if data.dataset == GENERATED:
         return [exact_match(outputs, references)]
     found = [bleu(outputs, [references]), chrf(outputs, [references])]
+    if test.references:
+        several = streams(test.references)
+        for score in (bleu(outputs, several), chrf(outputs, several)):
+            found.append(Score(f"{score.name}, all references", score.value, score.signature))
     if test.tokenised is not None:
         score = bleu(moses_tokenised(outputs, data.target_code), [test.tokenised], tokenize="none")
         found.append(Score("BLEU, tokenised form", score.value, f"{score.signature}|lc|norm|moses:{data.target_code}"))
