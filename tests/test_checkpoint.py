@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from transformer import files
-from transformer.catalogue import available, resolve
+from transformer.catalogue import available, resolve, snapshot_of, snapshots
 from transformer.checkpoint import load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
 from transformer.errors import CheckpointError
@@ -216,6 +216,29 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(damage: str, copy: Path
     assert said in message
     assert message.endswith(".")
     assert "\n" not in message
+
+
+def test_a_snapshot_takes_the_place_of_the_final_weights(copy: Path, tiny_model: Transformer) -> None:
+    with pytest.raises(CheckpointError, match="snapshot must be left out, for this checkpoint has none, but it was 7"):
+        load_checkpoint(copy, snapshot=7)
+    early = {name: torch.zeros_like(value) for name, value in tiny_model.named_parameters()}
+    path = snapshot_of(copy, 7)
+    path.parent.mkdir()
+    path.write_bytes(safetensors.torch.save(early))
+    for other in ("step-7.safetensors", "step-000009.safetensors.tmp", "step-late.safetensors"):
+        (path.parent / other).write_bytes(b"")
+    (path.parent / "step-123456789.safetensors").write_bytes(b"cut off")
+    assert list(snapshots(copy)) == [7, 123456789]
+    then, now = load_checkpoint(copy, snapshot=7), load_checkpoint(copy)
+    assert (then.name, now.name) == ("copy@7", "copy")
+    assert not any(value.any() for value in then.model.parameters())
+    assert now.model.projection.weight.any()
+    assert then.fingerprint != now.fingerprint
+    assert then.tokenizer.fingerprint == now.tokenizer.fingerprint
+    with pytest.raises(CheckpointError, match=r"snapshot must be one of 7, 123456789, but it was 8"):
+        load_checkpoint(copy, snapshot=8)
+    with pytest.raises(CheckpointError, match=r"step-123456789\.safetensors must be a whole safetensors file"):
+        load_checkpoint(copy, snapshot=123456789)
 
 
 def test_another_tokenizer_is_refused(copy: Path, sentences: list[tuple[str, str]]) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -315,6 +316,20 @@ def test_info(run: Any, tiny_checkpoint: Path, translator: Translator) -> None:
     assert status == 0
     assert f"{translator.parameter_count:,}" in out
     assert "German" in out
+
+
+def test_a_snapshot_on_the_command_line(
+    run: Any, tiny_checkpoint: Path, tmp_path: Path, translator: Translator
+) -> None:
+    folder = Path(shutil.copytree(tiny_checkpoint, tmp_path / "copy"))
+    (folder / "snapshots").mkdir()
+    shutil.copy(folder / "model.safetensors", folder / "snapshots" / "step-000040.safetensors")
+    status, out, err = run("translate", folder, SENTENCE, "--snapshot", 40)
+    assert (status, out.strip()) == (0, translator.translate(SENTENCE).text), err
+    assert json.loads(run("info", folder, "--json")[1])["snapshots"] == [40]
+    _mistake(run("translate", folder, SENTENCE, "--snapshot", 41), "snapshot must be one of 40")
+    _mistake(run("translate", folder, SENTENCE, "--snapshot", 0), "--snapshot")
+    _mistake(run("inspect", tiny_checkpoint, SENTENCE, "--out", tmp_path / "x.npz", "--snapshot", 1), "has none")
 
 
 def test_data_mistakes(run: Any, tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ from transformer.errors import CheckpointError, problem
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
 """The files of a checkpoint that are read."""
 
+SNAPSHOTS = "snapshots"
+"""The folder in a checkpoint of its weights as they were on the way."""
+_SNAPSHOT = "step-{:06d}.safetensors"
+
 
 def resolve(name_or_path: Path | str) -> Path:
     """The folder of a checkpoint, given a path or the name of one under ``checkpoints/``.
@@ -39,6 +43,21 @@ def resolve(name_or_path: Path | str) -> Path:
     else:
         rule = "must be a folder, or the name of one under checkpoints/"
     raise CheckpointError(problem("checkpoint", rule, text, there))
+
+
+def snapshot_of(folder: Path, step: int) -> Path:
+    """Where the weights after an update of a training are, if they were kept."""
+    return folder / SNAPSHOTS / _SNAPSHOT.format(step)
+
+
+def snapshots(folder: Path) -> dict[int, Path]:
+    """The weights that a checkpoint keeps of the way there, by the number of updates, in their order."""
+    kept = {}
+    for path in (folder / SNAPSHOTS).glob("step-*.safetensors"):
+        number = path.stem.removeprefix("step-")
+        if number.isdecimal() and snapshot_of(folder, int(number)) == path:
+            kept[int(number)] = path
+    return dict(sorted(kept.items()))
 
 
 def available() -> list[str]:

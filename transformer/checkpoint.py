@@ -7,8 +7,10 @@ A checkpoint is a folder::
     tokenizer.model     the sentencepiece model
     history.jsonl       written by the trainer, one JSON object a line
     README.md           the model card
+    snapshots/          weights on the way there, step-NNNNNN.safetensors
 
-Only the first three are read here. ``config.json`` is written last, so a folder that has one is whole.
+Only the first three, or a snapshot in the place of the first, are read here. ``config.json`` is written last, so a
+folder that has one is whole.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
+from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS, snapshots
 from transformer.config import ModelConfig
 from transformer.errors import CheckpointError, ConfigError, problem
 from transformer.files import remedy, write_atomically
@@ -42,7 +44,7 @@ class Checkpoint:
     """A loaded checkpoint."""
 
     name: str
-    """The folder's own name."""
+    """The folder's own name, of a snapshot with "@" and its step behind it."""
     folder: Path
     model: Transformer
     """float32, in evaluation mode, without gradients."""
@@ -53,7 +55,7 @@ class Checkpoint:
     meta: dict[str, Any]
     """Everything in ``config.json``."""
     sha256: str
-    """Hash of ``model.safetensors``."""
+    """Hash of the file of the weights."""
     fingerprint: str
     """Hash of all that decides what the model computes: weights, shape and tokenizer."""
     precision: str
@@ -136,8 +138,13 @@ def save_checkpoint(
         raise CheckpointError(problem("checkpoint folder", "must be writable", str(folder), cure)) from error
 
 
-def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:
+def load_checkpoint(folder: Path | str, device: str = "cpu", snapshot: int | None = None) -> Checkpoint:
     """Read a checkpoint folder.
+
+    Args:
+        folder: the folder.
+        device: where the model goes.
+        snapshot: take the weights that were kept after so many updates of the training, not the final ones.
 
     Raises:
         CheckpointError: it is missing, damaged, of another schema version, or its parts do not belong together. The
@@ -160,12 +167,13 @@ def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:
         raise CheckpointError(
             problem(str(folder / TOKENIZER), rule, tokenizer.vocab_size, "restore the whole checkpoint")
         )
-    data = _read(folder, WEIGHTS)
-    tensors = _read_tensors(folder / WEIGHTS, data)
-    model = _build(config, tensors, folder / WEIGHTS)
+    weights = _weights(folder, snapshot)
+    data = _read(folder, weights)
+    tensors = _read_tensors(folder / weights, data)
+    model = _build(config, tensors, folder / weights)
     stored = {str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}
     return Checkpoint(
-        name=folder.resolve().name,
+        name=folder.resolve().name + ("" if snapshot is None else f"@{snapshot}"),
         folder=folder,
         model=_to(model, device),
         tokenizer=tokenizer,
@@ -176,6 +184,16 @@ def load_checkpoint(folder: Path | str, device: str = "cpu") -> Checkpoint:
         fingerprint=_fingerprint(data, config, tokenizer),
         precision="+".join(sorted(stored)),
     )
+
+
+def _weights(folder: Path, snapshot: int | None) -> str:
+    if snapshot is None:
+        return WEIGHTS
+    kept = snapshots(folder)
+    if snapshot not in kept:
+        there = f"one of {', '.join(map(str, kept))}" if kept else "left out, for this checkpoint has none"
+        raise CheckpointError(problem("snapshot", f"must be {there}", snapshot, "correct it"))
+    return str(kept[snapshot].relative_to(folder))
 
 
 def _read(folder: Path, name: str) -> bytes:

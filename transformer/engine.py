@@ -359,13 +359,18 @@ class Translator:
         )
 
 
-def load(name_or_path: Path | str, device: str = "cpu") -> Translator:
+def load(name_or_path: Path | str, device: str = "cpu", snapshot: int | None = None) -> Translator:
     """Load a checkpoint, by the path of its folder or its name under ``checkpoints/``, and register its hooks once.
+
+    Args:
+        name_or_path: which one.
+        device: where it computes.
+        snapshot: the model as it was after so many updates of its training; ``info`` lists those that were kept.
 
     Raises:
         CheckpointError: there is none, or it is damaged.
     """
-    return Translator(load_checkpoint(resolve(name_or_path), device))
+    return Translator(load_checkpoint(resolve(name_or_path), device, snapshot))
 
 
 def _options(beam_size: int, length_penalty: float, nbest: int | None, max_extra: int) -> SearchOptions:

@@ -583,6 +583,10 @@ def test_snapshots_are_kept_on_the_way(recipe: str, tmp_path: Path) -> None:
     assert all(value.dtype == torch.float16 for value in first.values())
     name = "projection.weight" if "projection.weight" in first else next(iter(first))
     assert not torch.equal(first[name], third[name])
+    for updates, values in ((1, first), (3, third)):
+        loaded = load_checkpoint(out, snapshot=updates)
+        assert loaded.precision == "float16"
+        assert all(torch.equal(value, values[key].float()) for key, value in loaded.model.named_parameters())
 
 
 def test_tensorboard_is_written_or_asked_for(recipe: str, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def translate(arguments: Namespace) -> int:
     if arguments.nbest > arguments.beam:
         rule = f"must not exceed --beam {arguments.beam}"
         raise InputError(problem("--nbest", rule, arguments.nbest, "widen the beam"))
-    translator = _load(arguments.checkpoint)
+    translator = _load(arguments)
     given = [_whole(text) for text in arguments.text]
     for number, text in enumerate(given or _lines_of_input(), start=1):
         if text.strip() or given:
@@ -55,7 +55,7 @@ def evaluate(arguments: Namespace) -> int:
         for path in paths if name == "reference" else [paths]:
             if not path.is_file():
                 raise InputError(problem(f"--{name}", "must be a file", str(path), "check the path"))
-    translator = _load(arguments.checkpoint)
+    translator = _load(arguments)
     from tqdm import tqdm
 
     from transformer.text.corpus import read_lines
@@ -81,7 +81,7 @@ def _evaluate_dataset(arguments: Namespace) -> int:
         if (value := getattr(arguments, name)) is not None:
             remedy = "leave out one of the two"
             raise InputError(problem("--dataset", f"cannot go with --{name}", str(value), remedy))
-    translator = _load(arguments.checkpoint)
+    translator = _load(arguments)
     from tqdm import tqdm
 
     from transformer.training.scores import evaluate_dataset
@@ -109,7 +109,7 @@ def inspect(arguments: Namespace) -> int:
         raise InputError(problem("--out", "must lie in a folder that exists", str(out), f"make {out.parent} first"))
     if out.is_dir():
         raise InputError(problem("--out", "must be a file", str(out), "give a file name"))
-    translator = _load(arguments.checkpoint)
+    translator = _load(arguments)
     record = translator.inspect(
         _whole(arguments.text),
         None if arguments.target is None else _whole(arguments.target),
@@ -165,8 +165,8 @@ def data(arguments: Namespace) -> int:
 
 def info(arguments: Namespace) -> int:
     """What a checkpoint is."""
-    translator = _load(arguments.checkpoint)
-    from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
+    translator = _load(arguments)
+    from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS, snapshots
 
     files = {name: (translator.folder / name).stat().st_size for name in (WEIGHTS, CONFIG, TOKENIZER)}
     values = {
@@ -177,6 +177,7 @@ def info(arguments: Namespace) -> int:
         "precision": translator.precision,
         "bytes": sum(files.values()),
         "files": files,
+        "snapshots": list(snapshots(translator.folder)),
         "sha256": translator.sha256,
         "tokenizer_sha256": translator.tokenizer.fingerprint,
         "model": translator.config.to_dict(),
@@ -186,10 +187,10 @@ def info(arguments: Namespace) -> int:
     return 0
 
 
-def _load(checkpoint: str) -> Translator:
+def _load(arguments: Namespace) -> Translator:
     from transformer.engine import load
 
-    return load(checkpoint)
+    return load(arguments.checkpoint, snapshot=arguments.snapshot)
 
 
 def _lines_of_input() -> Iterator[str]:

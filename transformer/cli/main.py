@@ -157,6 +157,9 @@ def _command(
 
 def _checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or the name of one under checkpoints/")
+    parser.add_argument(
+        "--snapshot", type=_count, metavar="STEP", help="the model as it was after so many updates (see info)"
+    )
 
 
 def _search(parser: argparse.ArgumentParser) -> None:

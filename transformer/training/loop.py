@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from transformer.catalogue import snapshot_of
 from transformer.errors import TrainingError
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, Example, fingerprint
@@ -227,9 +228,9 @@ class Trainer:
         """Keep the weights as they are, small, if the recipe wants them after this update."""
         step = self.progress.step
         if self.world.main and step in self.recipe.checkpoint.snapshots:
-            folder = self.out / "snapshots"
-            folder.mkdir(exist_ok=True)
-            save_weights(self.model, folder / f"step-{step:06d}.safetensors", torch.float16, step=step)
+            path = snapshot_of(self.out, step)
+            path.parent.mkdir(exist_ok=True)
+            save_weights(self.model, path, torch.float16, step=step)
 
     def _evaluate(self) -> None:
         """Judge the model on dev, in the process of rank 0, and let all know what came of it."""

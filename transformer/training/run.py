@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS
+from transformer.catalogue import CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS
 from transformer.checkpoint import PRECISIONS, save_checkpoint
 from transformer.decoding.options import SearchOptions
 from transformer.errors import ConfigError, DataError, TrainingError, problem
@@ -111,7 +111,7 @@ def _open(chosen: Recipe, out: Path, resume: bool, held: contextlib.ExitStack) -
             problem("--out", "must be a folder that can be written", str(out), f"choose another ({error.strerror})")
         ) from error
     held.enter_context(only_one(out / "training"))
-    for folder in (out, out / "training", out / "snapshots"):
+    for folder in (out, out / "training", out / SNAPSHOTS):
         remove_leftovers(folder)  # of a run that was killed while it wrote
     return read_state(out / "training", chosen, tell) if resume else None
 
