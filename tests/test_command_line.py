@@ -230,6 +230,14 @@ def test_inspect_names_the_file_that_cannot_be_written(run: Any, tiny_checkpoint
     assert ".tmp" not in outcome[2]
 
 
+def test_inspect_for_bertviz(run: Any, tiny_checkpoint: Path, tmp_path: Path, translator: Translator) -> None:
+    out = tmp_path / "maps.bertviz.npz"
+    status, _, err = run("inspect", tiny_checkpoint, SENTENCE, "--out", out)
+    assert status == 0, err
+    with np.load(out) as arrays:
+        np.testing.assert_array_equal(arrays["cross_attention"][:, 0], translator.inspect(SENTENCE).cross)
+
+
 def test_inspect_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> None:
     _mistake(run("inspect", tiny_checkpoint, SENTENCE), "--out")
     _mistake(run("inspect", tiny_checkpoint, "--out", tmp_path / "x.npz"), "TEXT")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import transformer
+from transformer import engine, results
 from transformer.capture.record import KINDS, AttentionRecord
 from transformer.engine import Translator
 from transformer.errors import CheckpointError, InputError
@@ -88,6 +89,23 @@ def test_score_and_inspect_agree(translator: Translator) -> None:
     assert scored.log_probs == tuple(map(float, record.log_probs))
     assert scored.total_log_prob == pytest.approx(record.total_log_prob)
     assert scored.pieces[-1].label == "<EOS>"
+
+
+def test_arithmetic_ends_at_the_row_of_the_map(translator: Translator) -> None:
+    record = translator.inspect(SENTENCE)
+    ids = [piece.id for piece in record.target_output]
+    for kind in KINDS:
+        found = translator.arithmetic(SENTENCE, ids, kind, np.int64(1), 2, 3)
+        assert found.ok
+        np.testing.assert_allclose(found.weights, record.attention(kind)[1, 2, 3], atol=1e-6)
+        assert len(found.weights) == len(record.axes(kind)[1])
+
+
+def test_arithmetic_of_a_prefix_is_that_of_the_whole(translator: Translator) -> None:
+    ids = translator.translate(SENTENCE).ids
+    whole = translator.arithmetic(SENTENCE, ids, "decoder", 1, 0, 2)
+    prefix = translator.arithmetic(SENTENCE, ids[:3], "decoder", 1, 0, 2)
+    np.testing.assert_allclose(prefix.share, whole.share, atol=1e-5)
 
 
 def test_the_trace_holds_the_hypotheses_of_translate(translator: Translator) -> None:
@@ -182,6 +200,17 @@ def test_a_sentence_that_just_fits_is_taken(translator: Translator) -> None:
         lambda t: t.inspect(SENTENCE, target_ids=[-1]),
         lambda t: t.inspect(SENTENCE, target_ids=[10**6]),
         lambda t: t.inspect(SENTENCE, target_ids=[9] * 65),
+        lambda t: t.arithmetic("", [9, 3], "cross", 0, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [], "cross", 0, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "both", 0, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "cross", 2, 0, 0),  # the decoder has fewer layers than the encoder
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "encoder", 3, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "encoder", -1, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "encoder", True, 0, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "encoder", 0, 4, 0),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "cross", 0, 0, 2),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "encoder", 0, 0, 64),
+        lambda t: t.arithmetic(SENTENCE, [9, 3], "cross", 0, 0, 0.0),
     ],
 )
 def test_what_no_model_can_do_is_refused_in_one_sentence(ask: Callable[[Any], object], translator: Translator) -> None:
@@ -248,6 +277,11 @@ def test_a_translator_says_what_it_is(translator: Translator) -> None:
     assert translator.config.encoder_layers == 3
     assert len(translator.sha256) == 64
     assert translator.parameter_count == sum(p.numel() for p in translator.model.parameters())
+
+
+def test_results_can_be_imported_from_the_engine() -> None:
+    for name in ("ScoredTarget", "Translation", "TranslationHypothesis"):
+        assert getattr(engine, name) is getattr(results, name) is getattr(transformer, name)
 
 
 def test_public_names_exist_and_importing_them_is_cheap() -> None:

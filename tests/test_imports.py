@@ -67,8 +67,13 @@ TABLE = {
     "transformer.interop": Row(
         ("torch", "numpy", "safetensors", *of_ours("nn", "text", "checkpoint")), (*of_ours("plots"), "streamlit")
     ),
+    "transformer.results": Row((), ("torch", "streamlit")),
     "transformer.engine": Row(
-        ("torch", "numpy", *of_ours("checkpoint", "nn", "text", "decoding", "capture")),
+        (
+            "torch",
+            "numpy",
+            *of_ours("results", "checkpoint", "nn", "text", "decoding", "capture", "analysis.arithmetic"),
+        ),
         (*of_ours("plots", "training"), "streamlit"),
     ),
     "transformer.cli": Row((), ("streamlit",), inside=("transformer", "torch", "numpy", "tqdm")),

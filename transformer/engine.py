@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from transformer.analysis.arithmetic import HeadArithmetic, compared, head_arithmetic
+from transformer.capture.arithmetic import capture_head, capture_scores
 from transformer.capture.capture import record_attention
-from transformer.capture.record import AttentionRecord
+from transformer.capture.record import AttentionRecord, FloatArray
 from transformer.catalogue import resolve
 from transformer.checkpoint import Checkpoint, load_checkpoint
 from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
@@ -23,94 +24,10 @@ from transformer.decoding.trace import BeamTrace
 from transformer.errors import InputError, problem
 from transformer.nn.model import Transformer
 from transformer.nn.probe import register_hooks
+from transformer.results import ScoredTarget, Translation, TranslationHypothesis
 from transformer.text.tokenizer import Piece, Tokenizer
 
-
-@dataclass(frozen=True)
-class TranslationHypothesis:
-    """One translation that beam search found."""
-
-    text: str
-    pieces: tuple[Piece, ...]
-    """What the decoder wrote, in order, ``<EOS>`` included if it came to an end."""
-    ids: tuple[int, ...]
-    log_probs: tuple[float, ...]
-    """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
-    total_log_prob: float
-    score: float
-    """``total_log_prob`` divided by the length penalty; the search ranks by it."""
-    finished: bool
-    """False if the longest allowed length cut it off."""
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Labels of the pieces."""
-        return tuple(piece.label for piece in self.pieces)
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translations of one sentence, best first; the plain fields are those of the best."""
-
-    source_text: str
-    source: tuple[Piece, ...]
-    """Pieces of the source, ``<SOS>`` and ``<EOS>`` included."""
-    hypotheses: tuple[TranslationHypothesis, ...]
-    seconds: float
-    """Wall-clock time of the search, tokenisation included."""
-
-    @property
-    def best(self) -> TranslationHypothesis:
-        """The hypothesis with the highest score."""
-        return self.hypotheses[0]
-
-    @property
-    def text(self) -> str:
-        """The translation."""
-        return self.best.text
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        """Pieces of the translation, ``<EOS>`` included if it came to an end."""
-        return self.best.pieces
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Labels of the pieces."""
-        return self.best.tokens
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """Ids of the pieces."""
-        return self.best.ids
-
-    @property
-    def log_probs(self) -> tuple[float, ...]:
-        """Natural logarithm of the probability of each piece."""
-        return self.best.log_probs
-
-    @property
-    def total_log_prob(self) -> float:
-        """Sum of ``log_probs``."""
-        return self.best.total_log_prob
-
-    @property
-    def score(self) -> float:
-        """``total_log_prob`` divided by the length penalty."""
-        return self.best.score
-
-
-@dataclass(frozen=True)
-class ScoredTarget:
-    """How probable the model finds a given translation."""
-
-    source_text: str
-    target_text: str
-    pieces: tuple[Piece, ...]
-    """Pieces of the target, ``<EOS>`` last."""
-    log_probs: tuple[float, ...]
-    """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
-    total_log_prob: float
+__all__ = ["ScoredTarget", "Translation", "TranslationHypothesis", "Translator", "load"]
 
 
 class Translator:
@@ -276,6 +193,40 @@ class Translator:
             target_text=target_text,
             checkpoint_sha256=self.sha256,
         )
+
+    def arithmetic(
+        self, text: str, target_ids: Sequence[int], kind: str, layer: int, head: int, query: int
+    ) -> HeadArithmetic:
+        """Every number between one query and what its head adds to the output, with its checks.
+
+        ``inspect(text, target_ids=target_ids)`` has the same pass: ``weights`` is the row ``query`` of its map, and
+        ``axes(kind)`` names the query and the keys.
+
+        Args:
+            text: the sentence.
+            target_ids: as ``inspect`` takes them: what the decoder writes, ``<EOS>`` last if it is complete.
+            kind: ``encoder``, ``decoder`` or ``cross``.
+            layer: from 0.
+            head: from 0.
+            query: row of the map, from 0.
+
+        Raises:
+            InputError: as ``inspect``; or another kind, or a layer, head or query that is not there.
+        """
+        source = [piece.id for piece in self._source_pieces(text)]
+        output = [piece.id for piece in self._pieces_of_ids(target_ids)]
+        seen = capture_head(self.model, source, [SOS_ID, *output[:-1]], kind, layer, head, query)
+        found = head_arithmetic(seen.query, seen.keys, seen.values, seen.mask, seen.outward, seen.whole)
+        return compared(found, seen.scores, seen.pattern, seen.head_output)
+
+    def attention_scores(self, text: str, target_ids: Sequence[int], kind: str, layer: int) -> FloatArray:
+        """What the softmax of one layer is taken of: Q K^T / sqrt(d_k) before the mask, [H, T, S].
+
+        Arguments and errors as in ``arithmetic``.
+        """
+        source = [piece.id for piece in self._source_pieces(text)]
+        output = [piece.id for piece in self._pieces_of_ids(target_ids)]
+        return capture_scores(self.model, source, [SOS_ID, *output[:-1]], kind, layer)
 
     def trace_beams(
         self, text: str, beam_size: int = 5, length_penalty: float = 0.6, nbest: int | None = None, max_extra: int = 50

@@ -221,7 +221,8 @@ def _good() -> CapturedPass:
     maps["cross"][..., 1] = 1.0
     logits = np.arange(10, dtype=np.float32).reshape(2, 5)
     mask = np.tril(np.ones((1, target, target), bool))
-    return CapturedPass(maps, mask, 3, 2, logits, logits.copy())
+    norms = {kind: np.ones((*weights.shape[:2], weights.shape[3]), np.float32) for kind, weights in maps.items()}
+    return CapturedPass(maps, mask, 3, 2, logits, logits.copy(), norms)
 
 
 def _checked(passed: CapturedPass) -> list[str]:
@@ -252,6 +253,10 @@ def _not_a_number(p: CapturedPass) -> None:
     p.maps["cross"][0, 0, 0, 0] = np.nan
 
 
+def _norm_not_a_number(p: CapturedPass) -> None:
+    p.value_norms["cross"][0, 0, 2] = np.inf
+
+
 def _kernels_differ(p: CapturedPass) -> None:
     p.fused_logits[1, 1] += 2e-3
 
@@ -265,6 +270,7 @@ def _kernels_differ(p: CapturedPass) -> None:
         (_kernels_differ, ["explicit equals fused"]),
         (_wrong_mask, ["causal mask is the lower triangle"]),
         (_not_a_number, ["rows sum to one", "all finite"]),
+        (_norm_not_a_number, ["all finite"]),
     ],
 )
 def test_a_fault_fails_its_check(harm: Callable[[CapturedPass], None], names: list[str]) -> None:

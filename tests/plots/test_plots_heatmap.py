@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from test_plots_theme import contrast
 
-from transformer.analysis.maps import kind_view
+from transformer.analysis.maps import Axis, KindView, kind_view
 from transformer.capture.record import KINDS, AttentionRecord
+from transformer.errors import InputError
 from transformer.plots import theme
 from transformer.plots.heatmap import CELLS_WITH_SENTENCES, against_the_rest, attention_map, least_width
 
@@ -134,3 +135,85 @@ def test_scale_runs_from_background_to_the_colour_of_the_kind(record: AttentionR
     for kind in KINDS:
         scale = attention_map(kind_view(record, kind, LANGUAGES), 0, 0, colours).data[0].colorscale
         assert [colour for _, colour in scale] == [colours.background, theme.kind_colour(kind, colours)]
+
+
+def test_stretched_scale_ends_at_the_largest_weight_and_the_bar_says_so(record: AttentionRecord) -> None:
+    view = kind_view(record, "cross", LANGUAGES)
+    usual = attention_map(view, 1, 2, theme.LIGHT).data[0]
+    trace = attention_map(view, 1, 2, theme.LIGHT, stretched=True).data[0]
+    largest = float(record.cross[1, 2].max())
+    assert (usual.zmax, usual.colorbar.title.text, usual.colorbar.ticktext) == (1.0, "weight", ("0", "0.5", "1"))
+    assert trace.zmax == pytest.approx(largest)
+    assert trace.colorbar.title.text == "weight, stretched"
+    assert trace.colorbar.tickvals[-1] == trace.zmax
+    assert trace.colorbar.ticktext[-1] == f"{largest:.2g}"
+    np.testing.assert_array_equal(trace.z, record.cross[1, 2])
+
+
+def test_stretched_numbers_stand_out_by_the_colour_that_is_seen(record: AttentionRecord) -> None:
+    weights = np.full_like(record.cross, 0.01)
+    weights[..., 3] = 0.2
+    view = kind_view(dataclasses.replace(record, cross=weights), "cross", LANGUAGES)
+    again = attention_map(view, 0, 0, theme.LIGHT, stretched=True).data[1]
+    assert list(again.text[0]) == ["", "", "", ".20", "", "", "", ""]
+    assert len(attention_map(view, 0, 0, theme.LIGHT).data) == 1
+
+
+def test_a_map_of_zeros_can_be_stretched(record: AttentionRecord) -> None:
+    view = kind_view(dataclasses.replace(record, cross=np.zeros_like(record.cross)), "cross", LANGUAGES)
+    assert attention_map(view, 0, 0, theme.LIGHT, stretched=True).data[0].zmax == 1.0
+
+
+def test_chosen_rows_and_columns_are_outlined(record: AttentionRecord) -> None:
+    view = kind_view(record, "cross", LANGUAGES)
+    figure = attention_map(view, 0, 0, theme.LIGHT, rows=[2, 0, 2], columns=[7])
+    edges = [(shape.x0, shape.x1, shape.y0, shape.y1) for shape in figure.layout.shapes]
+    assert edges == [(-0.5, 7.5, -0.5, 0.5), (-0.5, 7.5, 1.5, 2.5), (6.5, 7.5, -0.5, 4.5)]
+    assert {shape.line.color for shape in figure.layout.shapes} == {theme.LIGHT.text}
+    assert figure.layout.yaxis.ticktext[2] == "<b>&lt;b&gt;</b>"
+    assert figure.layout.xaxis.ticktext[7] == "<b>&lt;EOS&gt;</b>"
+    assert not attention_map(view, 0, 0, theme.LIGHT).layout.shapes
+
+
+@pytest.mark.parametrize("wrong", [{"rows": [5]}, {"columns": [8]}, {"rows": [-1]}])
+def test_a_row_that_is_not_there_is_refused(record: AttentionRecord, wrong: dict[str, list[int]]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        attention_map(kind_view(record, "cross", LANGUAGES), 0, 0, theme.LIGHT, **wrong)
+
+
+def test_norms_are_named_on_the_bar(record: AttentionRecord) -> None:
+    view = dataclasses.replace(kind_view(record, "cross", LANGUAGES), quantity="norms")
+    trace = attention_map(view, 0, 0, theme.LIGHT).data[0]
+    assert trace.colorbar.title.text == "share of norms"
+    assert attention_map(view, 0, 0, theme.LIGHT, stretched=True).data[0].colorbar.title.text.startswith("share of n")
+
+
+def test_right_to_left_keys_run_from_right_to_left_and_rows_stay(record: AttentionRecord) -> None:
+    view = kind_view(record, "cross", LANGUAGES)
+    turned = dataclasses.replace(view, columns=dataclasses.replace(view.columns, right_to_left=True))
+    figure = attention_map(turned, 0, 0, theme.LIGHT)
+    assert figure.layout.xaxis.range == (7.5, -0.5)
+    assert list(figure.layout.xaxis.ticktext) == SOURCE_TICKS  # each label moves with its column
+    assert figure.layout.yaxis.side in (None, "left")
+    np.testing.assert_array_equal(figure.data[0].z, record.cross[0, 0])
+
+
+def test_what_lay_on_hidden_keys_stands_at_the_right(record: AttentionRecord) -> None:
+    removed = np.linspace(0.0, 1.0, 2 * 4 * 5, dtype=np.float32).reshape(2, 4, 5)
+    view = dataclasses.replace(kind_view(record, "cross", LANGUAGES), removed=removed)
+    figure = attention_map(view, 1, 2, theme.LIGHT)
+    assert list(figure.layout.yaxis2.ticktext) == [f"{share:.2f}" for share in removed[1, 2]]
+    assert figure.layout.yaxis2.range == figure.layout.yaxis.range
+    assert any(trace.yaxis == "y2" for trace in figure.data)  # or Plotly would not draw the axis
+
+
+def test_the_longest_input_is_exact_and_plain() -> None:
+    length = 256
+    weights = np.random.default_rng(5).random((1, 1, length, length), dtype=np.float32)
+    axis = Axis("key", ("<b>",) * length, (False,) * length)
+    figure = attention_map(KindView("encoder", weights, axis, axis, ("",) * length), 0, 0, theme.LIGHT)
+    (trace,) = figure.data
+    np.testing.assert_array_equal(trace.z, weights[0, 0])
+    assert (trace.customdata, trace.text, trace.texttemplate) == (None, None, None)
+    assert len(figure.layout.xaxis.ticktext) == len(figure.layout.yaxis.ticktext) == length
+    assert len(figure.to_json()) < 500_000

@@ -5,7 +5,8 @@ Letters: L layers, H heads, T rows (queries), S columns (keys).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.capture.record import KINDS, AttentionRecord
+from transformer.config import SPECIAL_PIECES, UNK_ID
 from transformer.errors import InputError, problem
 
 if TYPE_CHECKING:
@@ -20,25 +22,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "QUANTITIES",
     "Axis",
     "KindView",
     "Rest",
     "StrongCell",
+    "axis_pieces",
     "evenness",
     "kind_view",
     "resting_place",
     "strongest_cells",
 ]
 
+QUANTITIES = ("weights", "norms")
+"""What a cell may show, see ``KindView.quantity``."""
+
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a map: its title in words and the pieces along it."""
+    """One axis of a map: its title in words and the pieces, or words, along it."""
 
     title: str
     labels: tuple[str, ...]
     unknown: tuple[bool, ...]
     """True where the piece stands for letters that the tokenizer does not know."""
+    right_to_left: bool = False
+    """Most letters of the text along it are of a right-to-left script."""
+    pieces: tuple[tuple[int, ...], ...] = ()
+    """For each label the indices of the record's pieces it stands for; empty means one piece each, in order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +58,8 @@ class KindView:
 
     kind: str
     weights: NDArray[np.float32]
-    """[L, H, T, S], each row a distribution over the keys."""
+    """[L, H, T, S], each row a distribution over the keys, of the quantity shown. A row with nothing in it is all zeros
+    (every key hidden, or every norm zero); only a maximum over heads (``words.combine``) does not sum to one."""
     rows: Axis
     """Queries. For decoder and cross attention a row is named by the piece being written there."""
     columns: Axis
@@ -56,6 +68,12 @@ class KindView:
     """For each row the beginning of the sentence that a cell says: "writing 'Mann', having just read 'Ein'"."""
     allowed: NDArray[np.bool_] | None = None
     """[T, S] True where the mask lets a query look; None where it may look everywhere."""
+    removed: NDArray[np.float32] | None = None
+    """[L, H, T] the share of each row that lay on hidden keys before the row was brought back to a sum of one; None
+    before ``words.without``."""
+    quantity: str = "weights"
+    """``weights``: where a head looks. ``norms``: how much it takes from each key, its weight times the length of the
+    vector that it weighs (Kobayashi et al. 2020, Section 3), as a share of the row."""
 
     @property
     def layers(self) -> int:
@@ -67,9 +85,15 @@ class KindView:
         """H."""
         return int(self.weights.shape[1])
 
+    @property
+    def measure(self) -> str:
+        """Name of the number in a cell, for a legend."""
+        return "weight" if self.quantity == "weights" else "weight × norm, share of the row"
+
     def sentence(self, row: int, column: int) -> str:
         """What one cell says, without its weight."""
-        return f"{self.phrases[row]} → looks at '{self.columns.labels[column]}'"
+        verb = "looks at" if self.quantity == "weights" else "takes from"
+        return f"{self.phrases[row]} → {verb} '{self.columns.labels[column]}'"
 
 
 @dataclass(frozen=True)
@@ -90,7 +114,7 @@ class Rest:
     """Mean weight of that key over the rows that have a choice, between 0 and 1."""
 
 
-def kind_view(record: AttentionRecord, kind: str, languages: Mapping[str, str]) -> KindView:
+def kind_view(record: AttentionRecord, kind: str, languages: Mapping[str, str], quantity: str = "weights") -> KindView:
     """Name the axes of one kind of attention of a record.
 
     Row t of decoder and cross attention is the query from which the model writes ``target_output[t]``, having just
@@ -101,26 +125,47 @@ def kind_view(record: AttentionRecord, kind: str, languages: Mapping[str, str]) 
         record: the captured pass.
         kind: ``encoder``, ``decoder`` or ``cross``.
         languages: the names under ``source`` and ``target``.
+        quantity: ``weights`` as the softmax gave them, or ``norms``: each weight times ``record.value_norms`` of its
+            key, divided by the sum of its row. The title of the columns says which.
 
     Raises:
-        InputError: another kind.
+        InputError: another kind or quantity, or norms of a record that has none.
     """
     if kind not in KINDS:
         raise InputError(problem("kind", f"must be one of {', '.join(KINDS)}", kind, "choose one of them"))
-    source, target = languages.get("source", "source"), languages.get("target", "target")
-    writing = _axis(f"query: {target} output, the piece being written", record.target_output)
-    reading = tuple(
-        f"writing '{written.label}', having just read '{read.label}'"
-        for written, read in zip(record.target_output, record.target_input, strict=True)
-    )
+    if quantity not in QUANTITIES:
+        raise InputError(problem("quantity", f"must be one of {', '.join(QUANTITIES)}", quantity, "choose one of them"))
+    source, target = (languages.get(side, side) for side in ("source", "target"))
+    queries, keys = axis_pieces(record, kind)
+    # Both axes of the target hold one text, though what was read may lack its last piece.
+    directions = {"source": _right_to_left(record.source), "target": _right_to_left(record.target_output)}
     if kind == "encoder":
-        queries = _axis(f"query: {source} input", record.source)
-        phrases = tuple(f"'{piece.label}'" for piece in record.source)
-        return KindView(kind, record.encoder, queries, _axis(f"key: {source} input", record.source), phrases)
+        rows = _axis(f"query: {source} input", queries, directions["source"])
+        phrases = tuple(f"'{piece.label}'" for piece in queries)
+    else:
+        rows = _axis(f"query: {target} output, the piece being written", queries, directions["target"])
+        phrases = tuple(
+            f"writing '{written.label}', having just read '{read.label}'"
+            for written, read in zip(record.target_output, record.target_input, strict=True)
+        )
+    begin = "key" if quantity == "weights" else "key, by weight × norm of its value"
     if kind == "decoder":
-        keys = _axis(f"key: {target} output read so far", record.target_input)
-        return KindView(kind, record.decoder, writing, keys, reading, record.causal_mask)
-    return KindView(kind, record.cross, writing, _axis(f"key: {source} input", record.source), reading)
+        columns = _axis(f"{begin}: {target} output read so far", keys, directions["target"])
+    else:
+        columns = _axis(f"{begin}: {source} input", keys, directions["source"])
+    weights = record.attention(kind) if quantity == "weights" else _by_norms(record, kind)
+    allowed = record.causal_mask if kind == "decoder" else None
+    return KindView(kind, weights, rows, columns, phrases, allowed, quantity=quantity)
+
+
+def axis_pieces(record: AttentionRecord, kind: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """The pieces that name the rows of a ``kind_view`` and those that name its columns.
+
+    Rows of the decoder are named by what they write (``record.axes`` gives what they read).
+    """
+    rows = record.source if kind == "encoder" else record.target_output
+    columns = record.target_input if kind == "decoder" else record.source
+    return rows, columns
 
 
 def strongest_cells(weights: NDArray[np.float32], count: int) -> list[StrongCell]:
@@ -163,5 +208,30 @@ def evenness(weights: NDArray[np.float32], allowed: NDArray[np.bool_] | None = N
     return float((entropy / np.log(choices[rows])).mean())
 
 
-def _axis(title: str, pieces: tuple[Piece, ...]) -> Axis:
-    return Axis(title, tuple(piece.label for piece in pieces), tuple(piece.unknown for piece in pieces))
+def _axis(title: str, pieces: tuple[Piece, ...], right_to_left: bool) -> Axis:
+    labels, unknown = tuple(piece.label for piece in pieces), tuple(piece.unknown for piece in pieces)
+    return Axis(title, labels, unknown, right_to_left)
+
+
+def _by_norms(record: AttentionRecord, kind: str) -> NDArray[np.float32]:
+    """Weights times the norm of each key's value, [L, H, T, S], each row divided by its sum."""
+    if kind not in record.value_norms:
+        raise InputError(
+            problem("quantity", "must be one that the record holds", "norms", "inspect the sentence again")
+        )
+    taken = record.attention(kind).astype(np.float64) * record.value_norms[kind][:, :, None, :]
+    total = taken.sum(axis=3, keepdims=True)
+    shares = np.zeros_like(taken)
+    np.divide(taken, total, out=shares, where=total > 0.0)
+    return shares.astype(np.float32)
+
+
+def _right_to_left(pieces: Iterable[Piece]) -> bool:
+    balance = 0
+    for piece in pieces:
+        if piece.special or piece.raw == SPECIAL_PIECES[UNK_ID]:
+            continue  # its letters are a name, not the text's
+        # The raw spelling: the label of an invisible letter is a Latin "U+00AD".
+        directions = [unicodedata.bidirectional(letter) for letter in piece.raw]
+        balance += sum(one in ("R", "AL") for one in directions) - directions.count("L")
+    return balance > 0

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.capture.checks import CapturedPass, run_checks
-from transformer.capture.names import attention_probe
+from transformer.capture.names import attention_module, attention_probe
+from transformer.capture.norms import value_norms
 from transformer.capture.record import KINDS, AttentionRecord, BoolArray, FloatArray
 from transformer.capture.sink import Recorder, to_numpy
 from transformer.config import PAD_ID, SOS_ID
@@ -83,24 +84,26 @@ def record_attention(
     input_ids = [SOS_ID, *(piece.id for piece in target_output[:-1])]
     output_ids = [piece.id for piece in target_output]
     config = model.config
-    probes = {
-        kind: [attention_probe(kind, layer) for layer in range(layers)]
-        for kind, layers in zip(
-            KINDS, (config.encoder_layers, config.decoder_layers, config.decoder_layers), strict=True
-        )
-    }
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    names = [
+        attention_probe(kind, layer, quantity)
+        for kind in KINDS
+        for layer in range(layers[kind])
+        for quantity in ("pattern", "value_heads")
+    ]
     masks = [attention_probe("decoder", layer, "mask") for layer in range(config.decoder_layers)]
-    names = [name for kind in KINDS for name in probes[kind]] + masks
     longest = config.max_length
-    values, observed_logits = _observed_pass(model, _padded(source_ids, longest), _padded(input_ids, longest), names)
+    padded = _padded(source_ids, longest), _padded(input_ids, longest)
+    values, observed_logits = _observed_pass(model, *padded, [*names, *masks])
     fused_logits = _unobserved_logits(model, source_ids, input_ids)
     passed = CapturedPass(
-        maps={kind: cast(FloatArray, np.stack([values[name][0] for name in probes[kind]])) for kind in KINDS},
+        maps={kind: _stacked(values, kind, layers[kind], "pattern") for kind in KINDS},
         causal_masks=cast(BoolArray, np.stack([values[name][0, 0] for name in masks])),
         source_length=len(source_ids),
         target_length=len(input_ids),
         explicit_logits=cast(FloatArray, to_numpy(observed_logits[: len(input_ids)])),
         fused_logits=cast(FloatArray, to_numpy(fused_logits)),
+        value_norms={kind: _norms(model, kind, _stacked(values, kind, layers[kind], "value_heads")) for kind in KINDS},
     )
     log_probs = torch.log_softmax(observed_logits[: len(output_ids)].float(), dim=-1)
     chosen = log_probs.gather(1, torch.tensor(output_ids, device=log_probs.device)[:, None])[:, 0]
@@ -118,7 +121,20 @@ def record_attention(
         causal_mask=passed.causal_masks[0, :length, :length].copy(),
         checkpoint_sha256=checkpoint_sha256,
         checks=run_checks(passed, [piece.label for piece in source], [piece.label for piece in target_input]),
+        value_norms={kind: passed.real_norms(kind).copy() for kind in KINDS},
     )
+
+
+def _stacked(values: dict[str, NDArray[np.generic]], kind: str, layers: int, quantity: str) -> FloatArray:
+    """What the probes of one kind saw: [L, H, ...]"""
+    return cast(FloatArray, np.stack([values[attention_probe(kind, layer, quantity)][0] for layer in range(layers)]))
+
+
+def _norms(model: Transformer, kind: str, values: FloatArray) -> FloatArray:
+    """[L, H, S, K] -> [L, H, S]"""
+    paths = [f"{attention_module(kind, layer)}.output.weight" for layer in range(len(values))]
+    weights = [cast(FloatArray, to_numpy(model.get_parameter(path))) for path in paths]
+    return np.stack([value_norms(*pair) for pair in zip(values, weights, strict=True)])
 
 
 def _observed_pass(

@@ -37,11 +37,17 @@ class CapturedPass:
     """[T, V]"""
     fused_logits: NDArray[np.float32]
     """[T, V]"""
+    value_norms: dict[str, NDArray[np.float32]]
+    """By kind [L, H, S' or T']."""
 
     def real(self, kind: str) -> NDArray[np.float32]:
         """The maps of one kind without padding."""
         rows, columns = self.lengths(kind)
         return self.maps[kind][:, :, :rows, :columns]
+
+    def real_norms(self, kind: str) -> NDArray[np.float32]:
+        """The norms of one kind without padding."""
+        return self.value_norms[kind][:, :, : self.lengths(kind)[1]]
 
     def lengths(self, kind: str) -> tuple[int, int]:
         """Real rows and real columns of one kind."""
@@ -149,7 +155,8 @@ def _mask_is_causal(passed: CapturedPass) -> Check:
 
 
 def _all_finite(passed: CapturedPass) -> Check:
-    arrays = [*(passed.real(kind) for kind in KINDS), passed.explicit_logits, passed.fused_logits]
+    arrays = [*(passed.real(kind) for kind in KINDS), *(passed.real_norms(kind) for kind in KINDS)]
+    arrays += [passed.explicit_logits, passed.fused_logits]
     wrong = sum(int((~np.isfinite(array)).sum()) for array in arrays)
     count = sum(array.size for array in arrays)
-    return _check("all finite", float(wrong), 0.0, f"{wrong} of {count:,} weights and logits are not finite numbers.")
+    return _check("all finite", float(wrong), 0.0, f"{wrong} of {count:,} weights, norms and logits are not finite.")

@@ -1,4 +1,4 @@
-"""Attention records as files: compressed numpy arrays, or JSON."""
+"""Attention records as files: compressed numpy arrays, JSON, or what BertViz takes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from transformer.capture.record import KINDS, AttentionRecord
 def record_npz(record: AttentionRecord) -> bytes:
     """A record as the bytes of an ``.npz`` file, readable with ``numpy.load(…, allow_pickle=False)``.
 
-    Arrays: ``encoder``, ``decoder``, ``cross``, ``causal_mask``, ``log_probs``; per axis ``source_tokens``,
+    Arrays: ``encoder``, ``decoder``, ``cross``, ``causal_mask``, ``log_probs``; ``encoder_value_norms``,
+    ``decoder_value_norms``, ``cross_value_norms`` [L, H, keys], if the record has them; per axis ``source_tokens``,
     ``target_tokens`` (what the decoder reads), ``output_tokens`` (what it writes) and their ``…_ids``; ``source_spans``
     [S, 2]; ``source_text``, ``target_text``, ``checkpoint_sha256``; ``check_names``, ``check_ok``, ``check_values``,
     ``check_limits``.
     """
     plain = record.to_dict()
     arrays: dict[str, Any] = {kind: record.attention(kind) for kind in KINDS}
+    arrays |= _norms(record)
     arrays |= {"causal_mask": record.causal_mask, "log_probs": record.log_probs}
     for name in ("source_tokens", "target_tokens", "output_tokens", "source_text", "target_text", "checkpoint_sha256"):
         arrays[name] = np.array(plain[name], dtype=np.str_)
@@ -31,19 +33,56 @@ def record_npz(record: AttentionRecord) -> bytes:
     arrays["check_ok"] = np.array([check.ok for check in record.checks], dtype=np.bool_)
     arrays["check_values"] = np.array([check.value for check in record.checks])
     arrays["check_limits"] = np.array([check.limit for check in record.checks])
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
+    return _npz(arrays)
 
 
 def record_json(record: AttentionRecord) -> str:
-    """A record as one JSON object: ``AttentionRecord.to_dict()`` with the maps and the mask as nested lists.
+    """A record as one JSON object: ``AttentionRecord.to_dict()`` with maps, value norms and mask as nested lists.
 
-    A number that is not finite becomes null.
+    Names are those of ``record_npz``. A number that is not finite becomes null.
     """
     plain = record.to_dict() | {kind: record.attention(kind).tolist() for kind in KINDS}
+    plain |= {name: norms.tolist() for name, norms in _norms(record).items()}
     plain["causal_mask"] = record.causal_mask.tolist()
     return json.dumps(plain if record.ok else _finite(plain), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def bertviz_arguments(record: AttentionRecord) -> dict[str, Any]:
+    """A record as the arguments of ``bertviz.model_view`` and ``bertviz.head_view``, but for the tensors.
+
+    ``encoder_attention`` (L arrays [1, H, S, S]), ``decoder_attention`` ([1, H, T, T]) and ``cross_attention``
+    ([1, H, T, S]) are lists of float32 arrays that ``torch.from_numpy`` takes; ``encoder_tokens`` and
+    ``decoder_tokens`` (what the decoder reads) are lists of labels.
+    """
+    arguments: dict[str, Any] = {
+        f"{kind}_attention": [layer[None].copy() for layer in record.attention(kind)] for kind in KINDS
+    }
+    return arguments | {"encoder_tokens": record.source_tokens, "decoder_tokens": record.target_tokens}
+
+
+def record_bertviz(record: AttentionRecord) -> bytes:
+    """``bertviz_arguments`` as the bytes of an ``.npz`` file without pickle, layers stacked: [L, 1, H, rows, columns].
+
+    In a notebook, with ``numpy``, ``torch`` and ``model_view`` of ``bertviz`` imported, two lines show it::
+
+        maps = numpy.load("maps.bertviz.npz")
+        model_view(**{k: list(torch.from_numpy(maps[k])) if maps[k].ndim > 1 else maps[k].tolist() for k in maps})
+
+    BertViz 1.4 takes the number of layers of all kinds from the encoder: if the decoder has fewer, it fails; if it has
+    more, they are missing. Show such a model in two calls, one without ``encoder_attention``, one with that and
+    ``encoder_tokens`` alone.
+    """
+    return _npz({name: np.array(value) for name, value in bertviz_arguments(record).items()})
+
+
+def _norms(record: AttentionRecord) -> dict[str, Any]:
+    return {f"{kind}_value_norms": norms for kind, norms in record.value_norms.items()}
+
+
+def _npz(arrays: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def _finite(value: Any) -> Any:

@@ -12,8 +12,8 @@ _MODULES = {
 }
 
 
-def attention_probe(kind: str, layer: int, quantity: str = "pattern") -> str:
-    """The probe of one attention, for example ``("cross", 2, "scores")`` is ``decoder.2.cross_attn.scores``.
+def attention_module(kind: str, layer: int) -> str:
+    """The path of one attention in the model, for example ``decoder.2.cross_attn`` for ``("cross", 2)``.
 
     Raises:
         InputError: a kind other than ``encoder``, ``decoder`` and ``cross``.
@@ -21,4 +21,13 @@ def attention_probe(kind: str, layer: int, quantity: str = "pattern") -> str:
     if kind not in _MODULES:
         raise InputError(problem("kind", f"must be one of {', '.join(KINDS)}", kind, "choose one of them"))
     stack, module = _MODULES[kind]
-    return f"{stack}.{layer}.{module}.{quantity}"
+    return f"{stack}.{layer}.{module}"
+
+
+def attention_probe(kind: str, layer: int, quantity: str = "pattern") -> str:
+    """The probe of one attention, for example ``("cross", 2, "scores")`` is ``decoder.2.cross_attn.scores``.
+
+    Raises:
+        InputError: as ``attention_module``.
+    """
+    return f"{attention_module(kind, layer)}.{quantity}"

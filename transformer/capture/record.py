@@ -5,7 +5,7 @@ Letters: L layers, H heads, S source length, T target length.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,10 +66,15 @@ class AttentionRecord:
     """[T, T] the mask that the decoder applied; True means "may attend"."""
     checkpoint_sha256: str
     checks: tuple[Check, ...]
+    value_norms: dict[str, FloatArray] = field(default_factory=dict)
+    """By kind [L, H, keys]: ||f(x)||, the length of each key's value once W^O of the head has carried it into the
+    output (Kobayashi et al. 2020, Section 3). Weight times norm is what a head takes from a key. Empty if unknown."""
 
     def __post_init__(self) -> None:
         for name in ("log_probs", *KINDS, "causal_mask"):
             getattr(self, name).setflags(write=False)
+        for norms in self.value_norms.values():
+            norms.setflags(write=False)
 
     @property
     def source_tokens(self) -> list[str]:
@@ -115,7 +120,7 @@ class AttentionRecord:
         return rows, columns
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the attention maps and the mask, as plain JSON values."""
+        """Everything but the attention maps, the value norms and the mask, as plain JSON values."""
         return {
             "source_text": self.source_text,
             "target_text": self.target_text,

@@ -116,7 +116,7 @@ def inspect(arguments: Namespace) -> int:
         beam_size=arguments.beam,
         length_penalty=arguments.length_penalty,
     )
-    content = _exported(record, out.suffix.lower(), translator.languages)
+    content = _exported(record, out.name.lower(), translator.languages)
     try:
         write_atomically(out, content)
     except OSError as error:  # its own message would name the hidden file that is renamed into place
@@ -253,14 +253,16 @@ def _plain(found: Translation) -> dict[str, Any]:
     }
 
 
-def _exported(record: AttentionRecord, suffix: str, languages: dict[str, str]) -> bytes:
-    if suffix == ".html":
+def _exported(record: AttentionRecord, name: str, languages: dict[str, str]) -> bytes:
+    if name.endswith(".html"):
         from transformer.plots.page import record_page
 
         return record_page(record, languages).encode()
-    from transformer.capture.export import record_json, record_npz
+    from transformer.capture.export import record_bertviz, record_json, record_npz
 
-    return record_npz(record) if suffix == ".npz" else record_json(record).encode()
+    if name.endswith(".bertviz.npz"):
+        return record_bertviz(record)
+    return record_npz(record) if name.endswith(".npz") else record_json(record).encode()
 
 
 def _print_values(values: dict[str, Any], as_json: bool) -> None:

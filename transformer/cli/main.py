@@ -94,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
     inspect.add_argument("text", metavar="TEXT", help="a sentence")
     inspect.add_argument("--target", metavar="TEXT", help="a translation of it; the model's own if left out")
     inspect.add_argument(
-        "--out", type=Path, required=True, metavar="F", help="a file that ends with .npz, .json or .html"
+        "--out", type=Path, required=True, metavar="F", help="a file that ends with .npz, .bertviz.npz, .json or .html"
     )
     _search(inspect)
 

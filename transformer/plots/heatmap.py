@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from transformer.analysis.maps import KindView
+from transformer.errors import InputError, problem
 from transformer.plots import labels, theme
 from transformer.plots.theme import Palette
 
@@ -18,29 +20,50 @@ UPRIGHT_FROM = 24
 """Labels of more columns than this stand upright, and need less room."""
 CELLS_WITH_SENTENCES = 4096
 """Maps of more cells than this name both pieces on hover without the whole sentence, which would be megabytes."""
+REMOVED_WIDTH = 60
+"""Pixels at the right for what lay on hidden keys."""
 
 
-def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go.Figure:
+def attention_map(
+    view: KindView,
+    layer: int,
+    head: int,
+    colours: Palette,
+    *,
+    stretched: bool = False,
+    rows: Sequence[int] = (),
+    columns: Sequence[int] = (),
+) -> go.Figure:
     """Draw one attention map: rows are queries, columns are keys, colour and number are the weight.
 
     Axes are integer axes with the pieces as tick labels, so equal pieces keep their own rows. A cell that the mask
-    forbids is left out and shows the "masked" shade; should a forbidden cell hold weight, it is drawn.
+    forbids is left out and shows the "masked" shade; should a forbidden cell hold weight, it is drawn. Keys of a
+    right-to-left script run from right to left. If keys were hidden, the share of each row that lay on them stands
+    at the right.
 
     Args:
         view: the maps of one kind.
         layer: index from 0.
         head: index from 0.
         colours: the theme's palette.
+        stretched: the full colour is the largest weight of this map; otherwise it is 1.
+        rows: queries to outline, from 0.
+        columns: keys to outline, from 0.
+
+    Raises:
+        InputError: a row or column that the map does not have.
     """
     shown = masked_weights(view, layer, head)
-    rows, columns = shown.shape
-    cell = cell_height(rows)
-    left, top = _label_space(view.rows.labels), _label_space(view.columns.labels)
-    short = f"{'' if view.kind == 'encoder' else 'writing '}'%{{y}}' → looks at '%{{x}}'"
+    count_rows, count_columns = shown.shape
+    rows, columns = positions("rows", rows, count_rows), positions("columns", columns, count_columns)
+    full = largest(shown) if stretched else 1.0
+    cell = cell_height(count_rows)
+    verb = "takes from" if view.quantity == "norms" else "looks at"
+    short = f"{'' if view.kind == 'encoder' else 'writing '}'%{{y}}' → {verb} '%{{x}}'"
     trace = go.Heatmap(
         z=shown,
         zmin=0.0,
-        zmax=1.0,
+        zmax=full,
         colorscale=theme.attention_scale(view.kind, colours),
         customdata=sentences(view) if shown.size <= CELLS_WITH_SENTENCES else None,
         hovertemplate=f"{'%{customdata}' if shown.size <= CELLS_WITH_SENTENCES else short}: %{{z:.4f}}<extra></extra>",
@@ -49,26 +72,12 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         texttemplate="%{text}" if shown.size <= CELLS_WITH_NUMBERS else None,
         xgap=1 if cell >= 18 else 0,
         ygap=1 if cell >= 18 else 0,
-        colorbar={
-            "title": {"text": "weight", "side": "top", "font": {"size": 12, "color": colours.muted}},
-            "orientation": "h",
-            "tickvals": [0, 0.5, 1],
-            "thickness": 8,
-            "len": 160,
-            "lenmode": "pixels",
-            "x": 1,
-            "xanchor": "right",
-            "y": 0,
-            "yanchor": "top",
-            "ypad": 12,
-            "outlinewidth": 0,
-            "tickfont": {"size": 11, "color": colours.muted},
-        },
+        colorbar=_colour_bar(quantity_name(view), full, stretched, colours),
     )
     figure = go.Figure(trace)
     if shown.size <= CELLS_WITH_NUMBERS:
         # A trace has one colour of text, and Plotly's own choice is too pale; cells that need another are drawn again.
-        strong = against_the_rest(shown, view.kind, colours)
+        strong = against_the_rest(shown / full, view.kind, colours)
         usual = theme.readable_on(colours.background)
         text = numbers(shown)
         figure.update_traces(text=np.where(strong, "", text), textfont={"color": usual})
@@ -84,36 +93,52 @@ def attention_map(view: KindView, layer: int, head: int, colours: Palette) -> go
         )
         if strong.any():
             figure.add_trace(again)
-    figure.update_layout(
-        **theme.base_layout(colours),
-        height=top + rows * cell + 30 + 62,
-        margin={"l": left + 30, "r": 10 + _overhang(view.columns.labels[-1]), "t": top + 30, "b": 62},
-    )
+    margin = margins(view)
+    figure.update_layout(**theme.base_layout(colours), height=margin["t"] + count_rows * cell + 62, margin=margin)
     if view.allowed is not None:
         figure.update_layout(plot_bgcolor=colours.masked)
-    tick = {"family": theme.MONO, "size": 12 if cell >= 18 else 9, "color": colours.text}
-    common: dict[str, Any] = {"showgrid": False, "zeroline": False, "fixedrange": True, "ticks": "", "tickfont": tick}
-    figure.update_xaxes(
-        **common,
-        title={"text": labels.escape(view.columns.title), "font": {"size": 13, "color": colours.muted}, "standoff": 8},
-        side="top",
-        tickvals=list(range(columns)),
-        ticktext=labels.tick_text(view.columns),
-        tickangle=-90 if columns > UPRIGHT_FROM else -50,
-        ticklabeloverflow="allow",
-        range=[-0.5, columns - 0.5],
-    )
+    small = cell < 18
+    figure.update_xaxes(**key_axis(view, colours, columns, small), side="top")
     title = labels.escape(view.rows.title)
-    if rows * cell < 7 * len(title):  # it would be cut off beside a low map
+    if count_rows * cell < 7 * len(title):  # it would be cut off beside a low map
         title = title.replace(", ", ",<br>", 1)
     figure.update_yaxes(
-        **common,
-        title={"text": title, "font": {"size": 13, "color": colours.muted}, "standoff": 8},
-        tickvals=list(range(rows)),
-        ticktext=labels.tick_text(view.rows),
-        range=[rows - 0.5, -0.5],
+        **piece_axis(title, colours, small),
+        tickvals=list(range(count_rows)),
+        ticktext=marked(labels.tick_text(view.rows), rows),
+        range=[count_rows - 0.5, -0.5],
     )
+    _outline(figure, shown.shape, rows, columns, colours)
+    if view.removed is not None:
+        _removed_axis(figure, view.removed[layer, head], colours, small)
     return figure
+
+
+def positions(name: str, values: Sequence[int], count: int) -> tuple[int, ...]:
+    """Positions along an axis of ``count`` pieces, each once, in order.
+
+    Raises:
+        InputError: a position that the axis does not have.
+    """
+    wrong = [value for value in values if not 0 <= value < count]
+    if wrong:
+        raise InputError(problem(name, f"must be positions from 0 to {count - 1}", wrong[0], "choose one of the map's"))
+    return tuple(sorted(set(values)))
+
+
+def quantity_name(view: KindView) -> str:
+    """What the numbers of a view are called: "weight" or "share of norms"."""
+    return "share of norms" if view.quantity == "norms" else "weight"
+
+
+def largest(weights: NDArray[np.float32]) -> float:
+    """The largest of the numbers, leaving out NaN; 1 if none is above zero, so that a scale can end there."""
+    return float(np.nan_to_num(weights).max(initial=0.0)) or 1.0
+
+
+def marked(texts: list[str], chosen: Sequence[int]) -> list[str]:
+    """Tick labels with the chosen ones in bold."""
+    return [f"<b>{text}</b>" if index in chosen else text for index, text in enumerate(texts)]
 
 
 def masked_weights(view: KindView, layer: int, head: int) -> NDArray[np.float32]:
@@ -147,15 +172,98 @@ def sentences(view: KindView) -> NDArray[np.str_]:
     return np.array(words)
 
 
+def piece_axis(title: str, colours: Palette, small: bool) -> dict[str, Any]:
+    """What every axis with pieces along it shares: no lines, monospace labels, a plain title."""
+    return {
+        "title": {"text": title, "font": {"size": 13, "color": colours.muted}, "standoff": 8},
+        "showgrid": False,
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "",
+        "tickfont": {"family": theme.MONO, "size": 9 if small else 12, "color": colours.text},
+    }
+
+
+def key_axis(view: KindView, colours: Palette, chosen: Sequence[int], small: bool) -> dict[str, Any]:
+    """The axis of the keys: one label a column, from right to left where the script runs so."""
+    count = len(view.columns.labels)
+    return {
+        **piece_axis(labels.escape(view.columns.title), colours, small),
+        "tickvals": list(range(count)),
+        "ticktext": marked(labels.tick_text(view.columns), chosen),
+        "tickangle": -90 if count > UPRIGHT_FROM else -50,
+        "ticklabeloverflow": "allow",
+        "range": [count - 0.5, -0.5] if view.columns.right_to_left else [-0.5, count - 0.5],
+    }
+
+
+def margins(view: KindView) -> dict[str, int]:
+    """Pixels around the cells; the same for the map and for the bars under it."""
+    last = view.columns.labels[0 if view.columns.right_to_left else -1]
+    right = max(_overhang(last), 0 if view.removed is None else REMOVED_WIDTH)
+    left, top = label_space(view.rows.labels), label_space(view.columns.labels)
+    return {"l": left + 30, "r": 10 + right, "t": top + 30, "b": 62}
+
+
 def cell_height(rows: int) -> int:
     """Height of one row in pixels: roomy for a short sentence, legible for a long one."""
-    return int(np.clip(480 / max(rows, 1), 15, 36))
+    return int(np.clip(480 / max(rows, 1), 15 if rows <= 64 else 12, 36))
 
 
 def least_width(view: KindView) -> int:
     """The width in pixels under which the columns' labels would run into each other."""
     columns = len(view.columns.labels)
-    return 110 + (15 if columns <= UPRIGHT_FROM else 12) * columns
+    removed = 0 if view.removed is None else REMOVED_WIDTH
+    return 110 + removed + (15 if columns <= UPRIGHT_FROM else 12) * columns
+
+
+def _colour_bar(name: str, full: float, stretched: bool, colours: Palette) -> dict[str, Any]:
+    small = {"size": 12, "color": colours.muted}
+    return {
+        "title": {"text": f"{name}, stretched" if stretched else name, "side": "top", "font": small},
+        "orientation": "h",
+        "tickvals": [0, full / 2, full],
+        "ticktext": ["0", f"{full / 2:.2g}", f"{full:.2g}"],
+        "thickness": 8,
+        "len": 160,
+        "lenmode": "pixels",
+        "x": 1,
+        "xanchor": "right",
+        "y": 0,
+        "yanchor": "top",
+        "ypad": 12,
+        "outlinewidth": 0,
+        "tickfont": {**small, "size": 11},
+    }
+
+
+def _outline(
+    figure: go.Figure, shape: tuple[int, ...], rows: Sequence[int], columns: Sequence[int], colours: Palette
+) -> None:
+    """Outline whole rows and columns as the app outlines what is selected."""
+    box = {"type": "rect", "line": {"color": colours.text, "width": 2}}
+    across, down = {"x0": -0.5, "x1": shape[1] - 0.5}, {"y0": -0.5, "y1": shape[0] - 0.5}
+    boxes = [{**box, **across, "y0": row - 0.5, "y1": row + 0.5} for row in rows]
+    boxes += [{**box, **down, "x0": column - 0.5, "x1": column + 0.5} for column in columns]
+    figure.update_layout(shapes=boxes)
+
+
+def _removed_axis(figure: go.Figure, removed: NDArray[np.float32], colours: Palette, small: bool) -> None:
+    """Name at the right of each row the share that lay on hidden keys."""
+    style = piece_axis("was on hidden keys", colours, small)
+    style["tickfont"] = {**style["tickfont"], "color": colours.muted}
+    figure.update_layout(
+        yaxis2={
+            **style,
+            "overlaying": "y",
+            "side": "right",
+            "tickvals": list(range(len(removed))),
+            "ticktext": [labels.weight(float(share)) for share in removed],
+            "range": [len(removed) - 0.5, -0.5],
+        }
+    )
+    # an axis without a trace is not drawn
+    figure.add_trace(go.Scatter(x=[None], y=[None], yaxis="y2", mode="markers", hoverinfo="skip"))
 
 
 def _overhang(label: str) -> int:
@@ -163,6 +271,6 @@ def _overhang(label: str) -> int:
     return min(5 * len(label), 90)
 
 
-def _label_space(texts: tuple[str, ...]) -> int:
+def label_space(texts: tuple[str, ...]) -> int:
     longest = max((len(text) for text in texts), default=1)
-    return int(np.clip(8 * longest, 40, 150))
+    return int(np.clip(8 * longest, 40, 300))

@@ -72,6 +72,15 @@ DARK = Palette(
 )
 
 
+HEADS = {
+    "light": ("#2e43d8", "#f1450c", "#3f945b", "#6f026a", "#c16599", "#8b2303", "#a76ace", "#494949"),
+    "dark": ("#5e5ffb", "#f1ba73", "#40dac2", "#a0467a", "#96d700", "#f4627b", "#a76ace", "#598007"),
+}
+"""Colours of heads drawn in one picture: at least 3 to 1 on the background, and apart from each other for every eye."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+"""How the first eight heads, the next eight, and so on are drawn."""
+
+
 def palette(name: str | None) -> Palette:
     """The palette called ``dark``; ``light`` for every other name."""
     return DARK if name == "dark" else LIGHT
@@ -80,6 +89,12 @@ def palette(name: str | None) -> Palette:
 def kind_colour(kind: str, colours: Palette) -> str:
     """The colour of ``encoder``, ``decoder`` or ``cross``."""
     return {"encoder": colours.encoder, "decoder": colours.decoder, "cross": colours.cross}[kind]
+
+
+def head_style(index: int, colours: Palette) -> tuple[str, str]:
+    """Colour and dash of the ``index``-th of several heads in one picture; all differ up to 32 heads."""
+    series = HEADS[colours.name]
+    return series[index % len(series)], DASHES[index // len(series) % len(DASHES)]
 
 
 def mix(first: str, second: str, share: float) -> str:
@@ -107,6 +122,15 @@ def _shares(colour: str) -> tuple[float, ...]:
 def attention_scale(kind: str, colours: Palette) -> list[list[float | str]]:
     """Colour scale for weights 0 to 1: from the background to the colour of the kind."""
     return [[0.0, colours.background], [1.0, kind_colour(kind, colours)]]
+
+
+def diverging_scale(kind: str, colours: Palette) -> list[list[float | str]]:
+    """Colour scale for numbers of either sign: grey below, the background at zero, the colour of the kind above."""
+    return [[0.0, mix(colours.background, colours.muted, 0.75)], *_upper_half(attention_scale(kind, colours))]
+
+
+def _upper_half(scale: list[list[float | str]]) -> list[list[float | str]]:
+    return [[0.5 + float(place) / 2, colour] for place, colour in scale]
 
 
 def tile_scale(kind: str, colours: Palette, top: int, gap: int) -> list[list[float | str]]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import streamlit as st
 
 from transformer.analysis.maps import KINDS
+from transformer.webapp import choices
 from transformer.webapp.resources import Card, Search
+from transformer.webapp.widgets import keep_among, segments
 
 BEAMS = tuple(range(1, 11))
 PENALTIES = tuple(round(step / 10, 1) for step in range(21))
@@ -22,9 +23,6 @@ COUNTS = tuple(range(1, 11))
 DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_PENALTY, DEFAULT_COUNT = "cross", 5, 0.6, 5
 EXAMPLES = 6
 """How many example sentences are offered."""
-
-
-T = TypeVar("T")
 
 
 def refused(raw: Mapping[str, str], allowed: Mapping[str, Sequence[object]]) -> list[str]:
@@ -57,7 +55,7 @@ def _same_number(value: str, options: Sequence[object]) -> bool:
 def model_picker(cards: Mapping[str, Card]) -> Card:
     """The picker "Model". Choosing another model also exchanges an example sentence for one of its own."""
     names = list(cards)
-    _keep_among("model", names, names[0])
+    keep_among("model", names, names[0])
     name = st.selectbox("Model", names, key="model", bind="query-params", on_change=_exchange_example, args=(cards,))
     st.session_state["model_before"] = name
     return cards.get(name) or cards[names[0]]
@@ -116,11 +114,33 @@ def decoding_settings() -> Search:
 def map_pickers(card: Card) -> tuple[str, int, int]:
     """Kind, layer and head (both from 1), in one row."""
     with st.container(horizontal=True, key="pickers", vertical_alignment="bottom"):
-        kind = _segments("Kind of attention", KINDS, DEFAULT_KIND, "kind")
+        kind = segments("Kind of attention", KINDS, DEFAULT_KIND, "kind")
         layers = tuple(range(1, card.layers(kind) + 1))
-        layer = _segments("Layer", layers, layers[-1], "layer")
-        head = _segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
+        layer = segments("Layer", layers, layers[-1], "layer")
+        head = segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
     return kind, layer, head
+
+
+def target_choice(count: int) -> tuple[int, str]:
+    """Which translation the maps belong to: the rank of a hypothesis, from 1, and a text that takes its place if it is
+    not empty."""
+    with st.popover("Another translation"), st.container(key="target_choice", gap="small"):
+        ranks = tuple(range(1, count + 1))
+        keep_among("hypothesis", ranks, 1)
+        rank = st.selectbox(
+            "Maps of hypothesis",
+            ranks,
+            key="hypothesis",
+            bind="query-params",
+            help="1 is the translation; the others are what beam search found beside it (see Decoding settings).",
+        )
+        text = st.text_input(
+            "or of a target of your own",
+            key="target",
+            bind="query-params",
+            placeholder="Type a translation: the model is forced to write it",
+        )
+    return int(rank or 1), (text or "").strip()
 
 
 def allowed_values(cards: Mapping[str, Card], raw: Mapping[str, str]) -> dict[str, Sequence[object]]:
@@ -135,25 +155,14 @@ def allowed_values(cards: Mapping[str, Card], raw: Mapping[str, str]) -> dict[st
         "beam": BEAMS,
         "length_penalty": PENALTIES,
         "nbest": COUNTS,
+        "hypothesis": COUNTS,
+        **choices.OPTIONS,
     }
 
 
 def button_label(text: str) -> str:
     """Text as the label of a button: labels are Markdown, so every sign that could mean something is escaped."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
-
-
-def _segments(label: str, options: Sequence[T], default: T, key: str) -> T:
-    """A row of radio buttons (arrow keys move the choice), dressed as segments by the style sheet."""
-    _keep_among(key, options, default)
-    chosen = st.radio(label, options, index=options.index(default), key=key, bind="query-params", horizontal=True)
-    return default if chosen is None else chosen
-
-
-def _keep_among(key: str, options: Sequence[T], default: T) -> None:
-    """A value kept from another model, or an empty one, gives way to the usual one."""
-    if key in st.session_state and st.session_state[key] not in options:
-        st.session_state[key] = default
 
 
 def _choose(example: str) -> None:

@@ -6,7 +6,8 @@ Streamlit runs that page file as if it were the app; ``require`` then calls the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,7 @@ from transformer.analysis.alignment import partners
 from transformer.errors import CheckpointError, InputError, TransformerError
 from transformer.plots import theme
 from transformer.webapp import controls, markup, resources
+from transformer.webapp.choices import MapChoices, map_choices, view_picker
 from transformer.webapp.resources import Card, Search
 from transformer.webapp.style import style_sheet
 
@@ -46,7 +48,7 @@ class PageSpec:
     title: str | Mapping[str, str]
     """The heading, a sentence; or one for each kind of attention."""
     pickers: bool = False
-    """Whether kind, layer and head stand above the page's picture."""
+    """Whether kind, layer and head, and what maps are shown of, stand above the page's picture."""
 
 
 PAGES = (
@@ -76,11 +78,15 @@ class View:
     search: Search
     translation: Translation
     record: AttentionRecord
+    """Of the chosen hypothesis, or of ``target``."""
+    target: str
+    """What the user wants the model to have written; empty for what it wrote itself."""
     kind: str
     layer: int
     """From 1, as people read it."""
     head: int
     """From 1."""
+    choices: MapChoices
     colours: theme.Palette
 
 
@@ -129,14 +135,25 @@ def run() -> None:
         st.html(markup.notice("warning", "\n".join(notes)))
     ribbon = st.container(key="ribbon")
     heading = st.container()
-    with st.container(key="shown_pickers" if spec.pickers else "hidden_pickers"):
+    shown = "shown" if spec.pickers else "hidden"
+    with st.container(key=f"{shown}_pickers", gap="xsmall"):
+        chosen_view = view_picker()
         kind, layer, head = controls.map_pickers(card)
+        with st.container(horizontal=True, key="more_choices", gap="small"):
+            choices = map_choices(chosen_view)
+            targets = st.container(width="content")
     heading.header(spec.title if isinstance(spec.title, str) else spec.title[kind], anchor=False)
     with ribbon:
-        translator, translation, record = _compute(card, sentence, search)
+        translator, translation = _translate(card, sentence, search)
+    with targets:
+        rank, target = controls.target_choice(len(translation.hypotheses))
+    if not spec.pickers:
+        rank, target = 1, ""
+    with ribbon:
+        record = _inspect(card, translator, sentence, translation.hypotheses[rank - 1].ids, target)
         st.html(_ribbon(record, card))
     token = _view.set(
-        View(card, translator, sentence, search, translation, record, kind, layer, head, colours),
+        View(card, translator, sentence, search, translation, record, target, kind, layer, head, choices, colours),
     )
     try:
         page.run()
@@ -178,14 +195,24 @@ def _top(cards: Mapping[str, Card]) -> tuple[Card, str]:
     return card, sentence
 
 
-def _compute(card: Card, sentence: str, search: Search) -> tuple[Translator, Translation, AttentionRecord]:
-    """Translate and look inside; a user's mistake becomes one plain sentence, and the page is left out."""
+def _translate(card: Card, sentence: str, search: Search) -> tuple[Translator, Translation]:
     if not sentence.strip():
         _stop("info", "There is no sentence yet. Type one into the box above and press Enter, or choose an example.")
-    try:
+    with _plain_sentences(card):
         translator = resources.engine(card)
-        translation = resources.translation(translator, sentence, search)
-        return translator, translation, resources.record(translator, sentence, translation.ids)
+        return translator, resources.translation(translator, sentence, search)
+
+
+def _inspect(card: Card, translator: Translator, sentence: str, ids: tuple[int, ...], target: str) -> AttentionRecord:
+    with _plain_sentences(card):
+        return resources.record(translator, sentence, None if target else ids, target)
+
+
+@contextlib.contextmanager
+def _plain_sentences(card: Card) -> Iterator[None]:
+    """A user's mistake becomes one plain sentence, and the page is left out."""
+    try:
+        yield
     except (CheckpointError, OSError) as error:
         _stop("error", f"The model {card.name} cannot be opened. Choose another model above. What is wrong: {error}")
     except InputError as error:

@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from transformer.analysis.arithmetic import HeadArithmetic
+    from transformer.analysis.metrics import HeadFigures
     from transformer.capture.record import AttentionRecord
     from transformer.engine import Translation, Translator
 
@@ -89,13 +94,34 @@ def translation(translator: Translator, text: str, search: Search) -> Translatio
     return _translation(translator, translator.fingerprint, text, search.beam, search.length_penalty, search.nbest)
 
 
-def record(translator: Translator, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
-    """The attention of the model while it writes ``target_ids``.
+def record(translator: Translator, text: str, target_ids: tuple[int, ...] | None, target: str = "") -> AttentionRecord:
+    """The attention of the model while it writes ``target_ids``, or ``target`` if there are none.
 
     Raises:
-        InputError: the text is empty or too long.
+        InputError: the text is empty, or it or the target is too long.
     """
-    return _record(translator, translator.fingerprint, text, target_ids)
+    return _record(translator, translator.fingerprint, text, target_ids, target)
+
+
+def figures(translator: Translator, record: AttentionRecord) -> list[HeadFigures]:
+    """The figures of every head over a record."""
+    ids = tuple(piece.id for piece in record.target_output)
+    return _figures(record, translator.fingerprint, record.source_text, ids)
+
+
+def arithmetic(
+    translator: Translator, record: AttentionRecord, kind: str, layer: int, head: int, query: int
+) -> HeadArithmetic:
+    """Every number of one query of one head; layer, head and query from 0."""
+    ids = tuple(piece.id for piece in record.target_output)
+    return _arithmetic(translator, translator.fingerprint, record.source_text, ids, kind, layer, head, query)
+
+
+def scores(translator: Translator, record: AttentionRecord, kind: str, layer: int) -> NDArray[np.float32]:
+    """The scores [H, T, S] of one layer before the mask."""
+    ids = tuple(piece.id for piece in record.target_output)
+    found: NDArray[np.float32] = _scores(translator, translator.fingerprint, record.source_text, ids, kind, layer)
+    return found
 
 
 @st.cache_resource(max_entries=4, show_spinner="Loading the model …")
@@ -113,8 +139,40 @@ def _translation(
 
 
 @st.cache_data(max_entries=64, show_spinner="Reading the attention maps …")
-def _record(_translator: Translator, fingerprint: str, text: str, target_ids: tuple[int, ...]) -> AttentionRecord:
+def _record(
+    _translator: Translator, fingerprint: str, text: str, target_ids: tuple[int, ...] | None, target: str
+) -> AttentionRecord:
+    if target_ids is None:
+        return _translator.inspect(text, target=target)
     return _translator.inspect(text, target_ids=target_ids)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _figures(_record: AttentionRecord, fingerprint: str, text: str, target_ids: tuple[int, ...]) -> list[HeadFigures]:
+    from transformer.analysis.metrics import head_figures
+
+    return head_figures(_record)
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def _arithmetic(
+    _translator: Translator,
+    fingerprint: str,
+    text: str,
+    target_ids: tuple[int, ...],
+    kind: str,
+    layer: int,
+    head: int,
+    query: int,
+) -> HeadArithmetic:
+    return _translator.arithmetic(text, target_ids, kind, layer, head, query)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _scores(
+    _translator: Translator, fingerprint: str, text: str, target_ids: tuple[int, ...], kind: str, layer: int
+) -> NDArray[np.float32]:
+    return _translator.attention_scores(text, target_ids, kind, layer)
 
 
 def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:

@@ -6,9 +6,11 @@ import dataclasses
 
 from transformer.plots.theme import MONO, Palette
 
+_SEGMENTS = ":is(.st-key-pickers, .st-key-views, .st-key-choices)"
+"""Where radio buttons are dressed as segments; ``@segments`` in the rules."""
 _RULES = """
 [class*="st-key-hidden"] { display: none; }
-.st-key-scroll_map { overflow-x: auto; }
+[class*="st-key-scroll_"] { overflow-x: auto; }
 .stMainBlockContainer { padding: 2.4rem 2.5rem 3rem; max-width: 1360px; }
 .st-key-examples { margin-top: -0.7rem; column-gap: 1.1rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin;
   mask-image: linear-gradient(to right, black calc(100% - 2.5rem), transparent); padding-right: 2.5rem; }
@@ -17,13 +19,16 @@ _RULES = """
 .st-key-examples button p { font-size: .86rem; text-decoration: underline; text-underline-offset: 3px;
   text-decoration-color: var(--line); }
 .st-key-examples button:hover { color: var(--text); }
-.st-key-pickers [data-testid="stRadioGroup"] { gap: 0; padding: 0; min-height: 0; width: fit-content;
+@segments [data-testid="stRadioGroup"] { gap: 0; padding: 0; min-height: 0; width: fit-content;
   border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
-.st-key-pickers [data-testid="stRadioOption"] { padding: .35rem .85rem; margin: 0; cursor: pointer; }
-.st-key-pickers [data-testid="stRadioOption"] > div > div:first-child:not([data-testid]) { display: none; }
-.st-key-pickers [data-testid="stRadioOption"]:has(input:checked) { background: var(--text); }
-.st-key-pickers [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
-.st-key-pickers [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
+@segments [data-testid="stRadioOption"] { padding: .35rem .85rem; margin: 0; cursor: pointer; }
+@segments [data-testid="stRadioOption"] > div > div:first-child:not([data-testid]) { display: none; }
+@segments [data-testid="stRadioOption"]:has(input:checked) { background: var(--text); }
+@segments [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
+@segments [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
+:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] { display: flex; align-items: center; gap: .55rem; }
+:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] > label { margin: 0; min-height: 0; color: var(--muted); }
+.st-key-choices, .st-key-target_choice { min-width: 22rem; }
 .name { font-size: .88rem; color: var(--muted); margin-bottom: -.4rem; }
 .name b { color: var(--text); margin-right: .5rem; }
 .direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
@@ -78,4 +83,5 @@ def style_sheet(colours: Palette) -> str:
     """A ``<style>`` element with the palette as variables and the rules of every page."""
     values = {key: value for key, value in dataclasses.asdict(colours).items() if key != "name"}
     variables = "".join(f"--{key}:{value};" for key, value in values.items())
-    return f"<style>:root{{{variables}--mono:{MONO};}}{_RULES}</style>"
+    rules = _RULES.replace("@segments", _SEGMENTS)
+    return f"<style>:root{{{variables}--mono:{MONO};}}{rules}</style>"

@@ -1,0 +1,65 @@
+"""Attention followed through the layers: rollout, for the encoder and for what the decoder writes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from transformer.analysis.maps import KindView, kind_view
+from transformer.analysis.rollout import decoder_rollout, encoder_rollout
+from transformer.plots.heatmap import attention_map, least_width
+from transformer.webapp import markup
+from transformer.webapp.choices import MapChoices, finish
+from transformer.webapp.frame import View
+from transformer.webapp.workbench.pictures import picture
+
+
+def show(view: View) -> None:
+    """Draw the view for the kind and the layer that are chosen: what has come together up to there."""
+    encoder, decoder, cross = (
+        kind_view(view.record, kind, view.card.languages, view.choices.quantity)
+        for kind in ("encoder", "decoder", "cross")
+    )
+    st.html(
+        '<div class="under">Attention rollout (Abnar and Zuidema 2020): the heads of a layer are averaged, the '
+        "residual connection counts as one half, and the layers are multiplied. It says where information may have "
+        "come from, not that it was used: attention is not explanation (Jain and Wallace 2019; Wiegreffe and Pinter "
+        "2019).</div>"
+    )
+    flow = encoder_rollout(encoder.weights)
+    if view.kind == "encoder":
+        _draw(view, "rollout_encoder", encoder, flow[view.layer - 1], f"encoder, layers 1 to {view.layer}")
+        return
+    source, target = decoder_rollout(flow[-1], decoder.weights, cross.weights)
+    upto = f"decoder, layers 1 to {view.layer}"
+    st.html(
+        '<div class="under">Each row is split between the input and the output read so far, and both together sum to '
+        f"one. That the input has {source[view.layer - 1].sum(axis=-1).mean():.2f} of it follows from counting each "
+        "residual connection as one half, not from this sentence; what is worth reading is how each part is spread."
+        "</div>"
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _draw(view, "rollout_source", cross, source[view.layer - 1], f"{upto}: from the input")
+    with right:
+        _draw(view, "rollout_target", decoder, target[view.layer - 1], f"{upto}: from the output read so far")
+
+
+def _draw(view: View, key: str, like: KindView, values: NDArray[np.float32], title: str) -> None:
+    maps = finish(
+        dataclasses.replace(like, weights=values[None, None]),
+        view.record,
+        # a row of one part does not sum to one, so nothing is hidden and brought back to one
+        MapChoices(level=view.choices.level),
+    )
+    st.html(f"<b>Rollout · {markup.escape(title)}</b>")
+    picture(
+        attention_map(maps, 0, 0, view.colours, stretched=view.choices.stretched),
+        key,
+        f"{view.card.name} rollout {title}",
+        f"Attention rollout, {title}",
+        least_width(maps),
+    )
