@@ -116,6 +116,6 @@ def test_everything_hidden_says_so() -> None:
 def test_wrong_choices_in_the_link_are_named() -> None:
     app = start(sentence=SENTENCE, view="3d", quantity="gradients")
     assert not app.exception
-    (said,) = notices(app)
+    said = notices(app)[0]
     assert "view “3d”" in said
     assert "quantity “gradients”" in said
