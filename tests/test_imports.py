@@ -78,7 +78,8 @@ TABLE = {
     ),
     "transformer.cli": Row((), ("streamlit",), inside=("transformer", "torch", "numpy", "tqdm")),
     "transformer.webapp": Row(
-        ("streamlit", "numpy", "PIL", *of_ours("engine", "analysis", "plots"), *RECORDS),
+        # what a record is saved as is plain numpy, and needs no model
+        ("streamlit", "numpy", "PIL", *of_ours("engine", "analysis", "plots", "capture.export"), *RECORDS),
         ("torch", *of_ours("nn", "training")),
     ),
     "transformer.__main__": Row(of_ours("cli")),

@@ -93,13 +93,13 @@ def page(browser: Browser) -> Iterator[Page]:
 def labels(page: Page, axis: str) -> list[str]:
     """Tick labels of the large map, as they stand in the picture."""
     found: list[str] = page.eval_on_selector_all(
-        f".st-key-map .{axis}tick text", "ticks => ticks.map(tick => tick.textContent)"
+        f".st-key-large_map .{axis}tick text", "ticks => ticks.map(tick => tick.textContent)"
     )
     return found
 
 
 def wait_for_labels(page: Page, axis: str, expected: list[str]) -> None:
-    page.wait_for_selector(".st-key-map .heatmaplayer image")
+    page.wait_for_selector(".st-key-large_map .heatmaplayer image")
     eventually(lambda: labels(page, axis) == expected, lambda: f"{labels(page, axis)} is not {expected}")
 
 

@@ -31,23 +31,25 @@ def first_map(**parameters: str) -> np.ndarray[Any, Any]:
     return array(charts(start("attention", sentence=SENTENCE, **parameters))[0]["data"][0]["z"])
 
 
-@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_view_of_every_kind(view: str, kind: str) -> None:
-    app = start("attention", sentence=SENTENCE, view=view, kind=kind)
-    assert not app.exception
-    assert notices(app) == [] or view == "one head"
-    pictures = PICTURES[view] - (view == "across layers" and kind == "encoder")
-    assert len(charts(app)) == pictures
-    assert bool(app.dataframe) == (view == "figures")
+def test_every_view_of_every_kind(kind: str) -> None:
+    app = start("attention", sentence=SENTENCE, kind=kind)
+    for view in VIEWS:
+        app.radio(key="view").set_value(view).run()
+        assert not app.exception, view
+        assert notices(app) == [] or view == "one head"
+        assert len(charts(app)) == PICTURES[view] - (view == "across layers" and kind == "encoder")
+        assert bool(app.dataframe) == (view == "figures")
 
 
-@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("sentence", SENTENCES.values(), ids=SENTENCES)
-def test_every_view_of_odd_sentences(view: str, sentence: str) -> None:
-    app = start("attention", sentence=sentence, view=view, level="words", hide="specials and punctuation")
-    assert not app.exception
-    assert "<script" not in "".join(bodies(app))
+def test_every_view_of_odd_sentences(sentence: str) -> None:
+    app = start("attention", sentence=sentence, level="words", hide="specials and punctuation")
+    for view in VIEWS:
+        app.radio(key="view").set_value(view).run()
+        assert not app.exception, view
+        assert app.radio(key="view").value == view
+        assert "<script" not in "".join(bodies(app))
 
 
 def test_words_and_hidden_keys_are_what_the_library_says(translator: transformer.engine.Translator) -> None:
