@@ -67,7 +67,7 @@ def view_picker() -> str:
 
 def map_choices(view: str) -> MapChoices:
     """The choices that go for all views, behind a button."""
-    with st.popover("Words, norms, hiding, several heads"), st.container(key="choices", gap="small"):
+    with st.popover("Words, norms, hiding, several heads"), st.container(horizontal=True, key="choices"):
         level = segments("Tokens", LEVELS, LEVELS[0], "level")
         quantity = segments(
             "Numbers",

@@ -27,8 +27,10 @@ _RULES = """
 @segments [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
 @segments [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
 :is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] { display: flex; align-items: center; gap: .55rem; }
-:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] > label { margin: 0; min-height: 0; color: var(--muted); }
-.st-key-choices, .st-key-target_choice { min-width: 22rem; }
+:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] > label { margin: 0; min-height: 0; color: var(--muted);
+  white-space: nowrap; flex: none; }
+.st-key-choices { min-width: min(35rem, 78vw); }
+.st-key-target_choice { min-width: min(22rem, 78vw); }
 .name { font-size: .88rem; color: var(--muted); margin-bottom: -.4rem; }
 .name b { color: var(--text); margin-right: .5rem; }
 .direction { color: var(--muted); font-size: .86rem; margin-top: -.6rem; white-space: nowrap; }
