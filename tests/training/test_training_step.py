@@ -17,7 +17,7 @@ from transformer.config import ModelConfig
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, Example, collate
 from transformer.training.sections import TrainingSection
-from transformer.training.step import Stepper
+from transformer.training.step import Stepper, Update
 
 CPU = torch.device("cpu")
 PLAIN = TrainingSection(
@@ -100,6 +100,18 @@ def test_r_drop_of_a_model_without_dropout_is_the_plain_loss() -> None:
     twice = Stepper(model(), replace(PLAIN, r_drop=5.0), CPU).update([batch(0, 1, 2)])
     assert twice.loss == pytest.approx(plain.loss, rel=1e-5)
     assert twice.gradient_norm == pytest.approx(plain.gradient_norm, rel=1e-3)
+
+
+def test_r_drop_begins_after_so_many_updates() -> None:
+    def run(**changes: Any) -> list[Update]:
+        stepper = Stepper(model(0.3), replace(PLAIN, **changes), CPU)
+        return [stepper.update([batch(0, 1)]) for _ in range(4)]
+
+    plain, late, drop = run(), run(r_drop=5.0, r_drop_after=2), run(r_drop=5.0)
+    assert [update.passes for update in late] == [1, 1, 2, 2]
+    assert [update.passes for update in drop] == [2] * 4
+    assert [update.loss for update in late[:2]] == [update.loss for update in plain[:2]]
+    assert late[2].loss > plain[2].loss  # of two passes, and the distance between them
 
 
 def test_compiling_takes_a_function_of_the_model_and_leaves_the_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,8 @@ def _sizes(
     every = f", of {settings.accumulate} batches each" if settings.accumulate > 1 else ""
     epochs = settings.epochs
     yield "updates", f"{updates:,} an epoch{every}; {updates * epochs:,} in {epochs} epochs (training.epochs)"
+    if recipe.training.r_drop and recipe.training.r_drop_after:
+        yield "R-Drop", f"begins after {recipe.training.r_drop_after:,} updates; below are updates with it"
     if recipe.data.subword_sampling:
         yield "subword sampling", "makes the sequences of every epoch longer than they are counted here"
 

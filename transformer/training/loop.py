@@ -176,14 +176,13 @@ class Trainer:
         window.likelihood += update.likelihood * update.target_tokens
         window.pieces += update.target_tokens
         window.seconds += seconds
-        window.flops += self.world.size * sum(self._flops(batch) for batch in portion.batches)
+        window.flops += self.world.size * sum(self._flops(batch, update.passes) for batch in portion.batches)
         progress.updates += 1
         progress.step += 1
         progress.seconds += seconds
 
-    def _flops(self, batch: Batch) -> float:
+    def _flops(self, batch: Batch, passes: int) -> float:
         rows, source = batch.source.shape
-        passes = 2 if self.settings.r_drop else 1
         return batch_flops(self.model.config, passes * rows, source, batch.target_input.size(1))
 
     def _log(self, update: Update) -> str:

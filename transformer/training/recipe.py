@@ -231,6 +231,7 @@ def _check(recipe: Recipe) -> None:
         ("training.patience", 0),
         ("training.dev_sentences", 0),
         ("training.threads", 0),
+        ("training.r_drop_after", 0),
         ("training.save_minutes", 0),
         ("training.clip_norm", 0),
         ("data.max_pieces", 3),

@@ -232,7 +232,8 @@ def _describe(chosen: Recipe, folder: Path) -> int:
     torch.manual_seed(chosen.training.seed)
     model = Transformer(chosen.model_config(tokenizer.vocab_size))
     _check_dev(material, tokenizer, model.config.max_length)
-    stepper = Stepper(model, settings, _device(settings, 0))
+    dearest = dataclasses.replace(settings, r_drop_after=0)
+    stepper = Stepper(model, dearest, _device(settings, 0))
     print(f"corpus               {material.report}; {len(material.dev):,} dev, {len(material.test):,} test")
     for line in describe(chosen, model, tokenizer, examples, stepper):
         print(line)

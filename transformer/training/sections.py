@@ -80,6 +80,9 @@ class TrainingSection:
     r_drop: float = 0.0
     """alpha of R-Drop (Liang et al. 2021; 5 for translation there): every batch goes through the model twice, with
     different dropout, and the two predictions are drawn towards each other. A step costs twice as much. 0 is off."""
+    r_drop_after: int = 0
+    """Updates made without R-Drop, before it begins: early on, when a model is far from anything that dropout could
+    disagree about, an update with it gains no more than one without and costs twice as much."""
     source_word_dropout: float = 0.0
     """Probability of hiding a source piece behind ``<UNK>`` (Sennrich et al. 2016, Edinburgh's WMT16 systems: 0.1)."""
     target_word_dropout: float = 0.0

@@ -43,6 +43,8 @@ class Update:
     target_tokens: int
     stopped: bool
     """Whether some process was asked to stop."""
+    passes: int = 1
+    """How often each batch went through the model: twice under R-Drop."""
 
 
 class Objective(nn.Module):
@@ -53,6 +55,8 @@ class Objective(nn.Module):
         self.model = model
         self.settings = settings
         self.mixed = mixed
+        self.r_drop = settings.r_drop
+        """alpha of R-Drop in the updates to come."""
         hidden: Callable[[Tensor, Tensor], Tensor] = model.training_hidden
         # The compiled function shares the weights; the model itself stays as it is, for evaluation and saving.
         self.hidden = torch.compile(hidden, dynamic=True) if settings.compile else hidden
@@ -62,7 +66,7 @@ class Objective(nn.Module):
         settings, model = self.settings, self.model
         source = word_dropout(batch.source, settings.source_word_dropout)
         target = word_dropout(batch.target_input, settings.target_word_dropout)
-        if settings.r_drop:
+        if self.r_drop:
             source, target = torch.cat((source, source)), torch.cat((target, target))
         with torch.autocast(source.device.type, torch.bfloat16, enabled=self.mixed):
             hidden = self.hidden(source, target)
@@ -70,7 +74,7 @@ class Objective(nn.Module):
         real = (labels != PAD_ID).nonzero().squeeze(1)
         weight, precise = model.projection.weight, not self.mixed
         chunk = ROWS if source.device.type == "cpu" else _ROWS_ON_GPU
-        if not settings.r_drop:
+        if not self.r_drop:
             rows = hidden.flatten(0, 1).index_select(0, real)
             return smoothed_cross_entropy(
                 rows, weight, labels.index_select(0, real), settings.label_smoothing, chunk, precise
@@ -82,7 +86,7 @@ class Objective(nn.Module):
             weight,
             labels.index_select(0, real),
             settings.label_smoothing,
-            settings.r_drop,
+            self.r_drop,
             chunk // 2,
             precise,
         )
@@ -105,7 +109,8 @@ class Stepper:
         self.model = model.to(device).train()
         self.bfloat16 = use_bfloat16(settings.precision, device)
         use_tensor_float(settings.precision, device)
-        self.objective: nn.Module = Objective(self.model, settings, self.bfloat16)
+        self._loss = Objective(self.model, settings, self.bfloat16)
+        self.objective: nn.Module = self._loss
         if world.size > 1:
             on_card = [device.index] if device.type == "cuda" else None
             self.objective = DistributedDataParallel(
@@ -150,12 +155,14 @@ class Stepper:
         """
         pieces = target_tokens or sum(batch.target_tokens for batch in batches)
         place = f"step {self.steps + 1}{f' ({place})' if place else ''}"
+        self._loss.r_drop = self.settings.r_drop if self.steps >= self.settings.r_drop_after else 0.0
         try:
             sums = self._gradients(batches, pieces, fillers)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf)
             report = torch.cat((sums, sums.new_tensor([float(stop)])))
             total, likelihood, stopped = sum_tensor(report, self.world).tolist()
-            update = Update(total / pieces, likelihood / pieces, float(norm), pieces, stopped > 0)
+            passes = 2 if self._loss.r_drop else 1
+            update = Update(total / pieces, likelihood / pieces, float(norm), pieces, stopped > 0, passes)
             self._refuse_unsound(update, place)
             self.steps += 1
             for group in self.optimizer.param_groups:
