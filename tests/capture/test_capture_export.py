@@ -29,6 +29,7 @@ def test_npz_is_exact_and_needs_no_pickle(record: AttentionRecord) -> None:
             assert np.array_equal(arrays[name], getattr(record, name)), name
         for kind in KINDS:
             assert np.array_equal(arrays[f"{kind}_value_norms"], record.value_norms[kind])
+            assert np.array_equal(arrays[f"{kind}_kept_shares"], record.kept_shares[kind])
         assert arrays["encoder"].dtype == np.float32
         assert arrays["source_tokens"].tolist() == record.source_tokens
         assert arrays["target_tokens"].tolist() == record.target_tokens
@@ -64,7 +65,7 @@ def test_json_stays_json_when_a_number_is_not_finite(record: AttentionRecord) ->
 
 
 def test_a_record_without_norms_is_exported_without_them(record: AttentionRecord) -> None:
-    bare = dataclasses.replace(record, value_norms={})
+    bare = dataclasses.replace(record, value_norms={}, kept_shares={})
     assert "cross_value_norms" not in json.loads(record_json(bare))
     with np.load(io.BytesIO(record_npz(bare)), allow_pickle=False) as arrays:
         assert "cross_value_norms" not in arrays

@@ -11,7 +11,8 @@ approximates how information *may* flow. It does not say which piece decided the
 **What the split cannot say.** With halves, every row of the decoder has exactly 1 - 2^-l of its mass on the source
 after decoder layer l, for any weights of any model: each cross-attention moves half of what is on the target over.
 Only how the mass is spread *within* the source and *within* the target is measured. Measured shares for
-``self_kept`` and ``cross_kept`` make the split meaningful (Kobayashi et al. 2021, arXiv 2109.07152, measure them).
+``self_kept`` and ``cross_kept`` (``AttentionRecord.kept_shares``) make the split meaningful: Kobayashi et al. 2021
+(arXiv 2109.07152) found that in their models the residual connection outweighs attention by far.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.capture.checks import CapturedPass, run_checks
-from transformer.capture.names import attention_module, attention_probe
+from transformer.capture.names import attention_module, attention_probe, stream_probe
 from transformer.capture.norms import value_norms
 from transformer.capture.record import KINDS, AttentionRecord, BoolArray, FloatArray
+from transformer.capture.residual import attention_output, kept_share
 from transformer.capture.sink import Recorder, to_numpy
 from transformer.config import PAD_ID, SOS_ID
 from transformer.errors import InputError, problem
@@ -89,12 +90,13 @@ def record_attention(
         attention_probe(kind, layer, quantity)
         for kind in KINDS
         for layer in range(layers[kind])
-        for quantity in ("pattern", "value_heads")
+        for quantity in ("pattern", "value_heads", "head_output")
     ]
+    streams = [stream_probe(kind, layer) for kind in KINDS for layer in range(layers[kind])]
     masks = [attention_probe("decoder", layer, "mask") for layer in range(config.decoder_layers)]
     longest = config.max_length
     padded = _padded(source_ids, longest), _padded(input_ids, longest)
-    values, observed_logits = _observed_pass(model, *padded, [*names, *masks])
+    values, observed_logits = _observed_pass(model, *padded, [*names, *streams, *masks])
     fused_logits = _unobserved_logits(model, source_ids, input_ids)
     passed = CapturedPass(
         maps={kind: _stacked(values, kind, layers[kind], "pattern") for kind in KINDS},
@@ -122,6 +124,7 @@ def record_attention(
         checkpoint_sha256=checkpoint_sha256,
         checks=run_checks(passed, [piece.label for piece in source], [piece.label for piece in target_input]),
         value_norms={kind: passed.real_norms(kind).copy() for kind in KINDS},
+        kept_shares={kind: _kept(model, values, kind, layers[kind])[:, : passed.lengths(kind)[0]] for kind in KINDS},
     )
 
 
@@ -135,6 +138,20 @@ def _norms(model: Transformer, kind: str, values: FloatArray) -> FloatArray:
     paths = [f"{attention_module(kind, layer)}.output.weight" for layer in range(len(values))]
     weights = [cast(FloatArray, to_numpy(model.get_parameter(path))) for path in paths]
     return np.stack([value_norms(*pair) for pair in zip(values, weights, strict=True)])
+
+
+def _kept(model: Transformer, values: dict[str, NDArray[np.generic]], kind: str, layers: int) -> FloatArray:
+    """[L, T'] of one kind, padding included"""
+    shares = []
+    for layer in range(layers):
+        path = f"{attention_module(kind, layer)}.output"
+        weight, bias = (
+            cast(FloatArray, to_numpy(model.get_parameter(f"{path}.{name}"))) for name in ("weight", "bias")
+        )
+        heads = cast(FloatArray, values[attention_probe(kind, layer, "head_output")][0])
+        stream = cast(FloatArray, values[stream_probe(kind, layer)][0])
+        shares.append(kept_share(stream, attention_output(heads, weight, bias)))
+    return np.stack(shares)
 
 
 def _observed_pass(

@@ -15,15 +15,15 @@ from transformer.capture.record import KINDS, AttentionRecord
 def record_npz(record: AttentionRecord) -> bytes:
     """A record as the bytes of an ``.npz`` file, readable with ``numpy.load(…, allow_pickle=False)``.
 
-    Arrays: ``encoder``, ``decoder``, ``cross``, ``causal_mask``, ``log_probs``; ``encoder_value_norms``,
-    ``decoder_value_norms``, ``cross_value_norms`` [L, H, keys], if the record has them; per axis ``source_tokens``,
+    Arrays: ``encoder``, ``decoder``, ``cross``, ``causal_mask``, ``log_probs``; ``encoder_value_norms`` … [L, H, keys]
+    and ``encoder_kept_shares`` … [L, rows] of each kind, if the record has them; per axis ``source_tokens``,
     ``target_tokens`` (what the decoder reads), ``output_tokens`` (what it writes) and their ``…_ids``; ``source_spans``
     [S, 2]; ``source_text``, ``target_text``, ``checkpoint_sha256``; ``check_names``, ``check_ok``, ``check_values``,
     ``check_limits``.
     """
     plain = record.to_dict()
     arrays: dict[str, Any] = {kind: record.attention(kind) for kind in KINDS}
-    arrays |= _norms(record)
+    arrays |= _sizes(record)
     arrays |= {"causal_mask": record.causal_mask, "log_probs": record.log_probs}
     for name in ("source_tokens", "target_tokens", "output_tokens", "source_text", "target_text", "checkpoint_sha256"):
         arrays[name] = np.array(plain[name], dtype=np.str_)
@@ -37,12 +37,12 @@ def record_npz(record: AttentionRecord) -> bytes:
 
 
 def record_json(record: AttentionRecord) -> str:
-    """A record as one JSON object: ``AttentionRecord.to_dict()`` with maps, value norms and mask as nested lists.
+    """A record as one JSON object: ``AttentionRecord.to_dict()`` with all arrays as nested lists.
 
     Names are those of ``record_npz``. A number that is not finite becomes null.
     """
     plain = record.to_dict() | {kind: record.attention(kind).tolist() for kind in KINDS}
-    plain |= {name: norms.tolist() for name, norms in _norms(record).items()}
+    plain |= {name: norms.tolist() for name, norms in _sizes(record).items()}
     plain["causal_mask"] = record.causal_mask.tolist()
     return json.dumps(plain if record.ok else _finite(plain), ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -75,8 +75,9 @@ def record_bertviz(record: AttentionRecord) -> bytes:
     return _npz({name: np.array(value) for name, value in bertviz_arguments(record).items()})
 
 
-def _norms(record: AttentionRecord) -> dict[str, Any]:
-    return {f"{kind}_value_norms": norms for kind, norms in record.value_norms.items()}
+def _sizes(record: AttentionRecord) -> dict[str, Any]:
+    known = {"value_norms": record.value_norms, "kept_shares": record.kept_shares}
+    return {f"{kind}_{name}": array for name, by_kind in known.items() for kind, array in by_kind.items()}
 
 
 def _npz(arrays: dict[str, Any]) -> bytes:

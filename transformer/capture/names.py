@@ -31,3 +31,13 @@ def attention_probe(kind: str, layer: int, quantity: str = "pattern") -> str:
         InputError: as ``attention_module``.
     """
     return f"{attention_module(kind, layer)}.{quantity}"
+
+
+def stream_probe(kind: str, layer: int) -> str:
+    """The probe of the residual stream that enters one attention.
+
+    Raises:
+        InputError: as ``attention_module``.
+    """
+    stack, index, _ = attention_module(kind, layer).split(".")
+    return f"{stack}.{index}.{'stream_after_self_attn' if kind == 'cross' else 'stream_in'}"

@@ -69,12 +69,15 @@ class AttentionRecord:
     value_norms: dict[str, FloatArray] = field(default_factory=dict)
     """By kind [L, H, keys]: ||f(x)||, the length of each key's value once W^O of the head has carried it into the
     output (Kobayashi et al. 2020, Section 3). Weight times norm is what a head takes from a key. Empty if unknown."""
+    kept_shares: dict[str, FloatArray] = field(default_factory=dict)
+    """By kind [L, rows]: the length of what the residual connection carries past the attention, as a share of that and
+    the length of what the attention adds (``transformer.capture.residual``). Empty if unknown."""
 
     def __post_init__(self) -> None:
         for name in ("log_probs", *KINDS, "causal_mask"):
             getattr(self, name).setflags(write=False)
-        for norms in self.value_norms.values():
-            norms.setflags(write=False)
+        for known in (*self.value_norms.values(), *self.kept_shares.values()):
+            known.setflags(write=False)
 
     @property
     def source_tokens(self) -> list[str]:
@@ -120,7 +123,7 @@ class AttentionRecord:
         return rows, columns
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the attention maps, the value norms and the mask, as plain JSON values."""
+        """Everything but the attention maps, the value norms, the kept shares and the mask, as plain JSON values."""
         return {
             "source_text": self.source_text,
             "target_text": self.target_text,
