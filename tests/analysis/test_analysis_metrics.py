@@ -17,12 +17,11 @@ from transformer.analysis.metrics import (
     entropy,
     head_figures,
     share_at,
-    sink_keys,
     sink_share,
     why_undefined,
 )
+from transformer.analysis.words import hidden_keys
 from transformer.capture.record import AttentionRecord
-from transformer.text.tokenizer import Piece
 
 if TYPE_CHECKING:
     from transformer.engine import Translator
@@ -186,15 +185,6 @@ def test_a_head_that_was_switched_off_has_no_figures(record: AttentionRecord) ->
     assert confidence(half) == 1.0
 
 
-def test_sinks_are_specials_and_pieces_without_letters_or_digits() -> None:
-    labels = ("Man", "·ner", ".", "·,", "␣", "7", "犬", "·\u093e", "«", "€")
-    pieces = [Piece(5, label, label, 0, 0) for label in labels] + [Piece(3, "<EOS>", "<EOS>", 0, 0, special=True)]
-    assert [piece.label for piece, sink in zip(pieces, sink_keys(pieces), strict=True) if sink] == [
-        ".", "·,", "␣", "«", "€", "<EOS>",
-    ]  # fmt: skip
-    assert sink_keys([]).shape == (0,)
-
-
 # The table.
 
 
@@ -230,10 +220,10 @@ def test_the_table_holds_the_figures_of_the_right_head(record: AttentionRecord) 
     assert decoder.evenness == pytest.approx(evenness(maps, mask))
     assert decoder.distance == pytest.approx(float(distance(maps, mask)))
     assert decoder.same == pytest.approx(float(share_at(maps, 0, mask)))
-    assert decoder.sink == pytest.approx(float(sink_share(maps, sink_keys(record.target_input), mask)))
+    assert decoder.sink == pytest.approx(float(sink_share(maps, hidden_keys(record, "decoder", True, True), mask)))
     cross = found["cross", 1, 4]
     assert cross.confidence == pytest.approx(float(record.cross[0, 3].max(axis=1).mean()))
-    assert cross.sink == pytest.approx(float(sink_share(record.cross[0, 3], sink_keys(record.source))))
+    assert cross.sink == pytest.approx(float(sink_share(record.cross[0, 3], hidden_keys(record, "cross", True, True))))
     encoder = found["encoder", 3, 1]
     assert encoder.next == pytest.approx(float(np.diagonal(record.encoder[2, 0], 1).mean()))
     assert encoder.previous == pytest.approx(float(np.diagonal(record.encoder[2, 0], -1).mean()))

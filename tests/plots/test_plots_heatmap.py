@@ -184,8 +184,8 @@ def test_a_row_that_is_not_there_is_refused(record: AttentionRecord, wrong: dict
 def test_norms_are_named_on_the_bar(record: AttentionRecord) -> None:
     view = dataclasses.replace(kind_view(record, "cross", LANGUAGES), quantity="norms")
     trace = attention_map(view, 0, 0, theme.LIGHT).data[0]
-    assert trace.colorbar.title.text == "share of norms"
-    assert attention_map(view, 0, 0, theme.LIGHT, stretched=True).data[0].colorbar.title.text.startswith("share of n")
+    assert trace.colorbar.title.text == "share of weight × norm"
+    assert attention_map(view, 0, 0, theme.LIGHT, stretched=True).data[0].colorbar.title.text.startswith("share of w")
 
 
 def test_right_to_left_keys_run_from_right_to_left_and_rows_stay(record: AttentionRecord) -> None:

@@ -10,19 +10,15 @@ Where no row is left, or the question makes no sense, the figure is NaN in array
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformer.analysis.maps import evenness
+from transformer.analysis.words import hidden_keys
 from transformer.capture.record import KINDS, AttentionRecord
-
-if TYPE_CHECKING:
-    from transformer.text.tokenizer import Piece
 
 Weights = NDArray[np.floating[Any]]
 Figure = NDArray[np.float64]
@@ -126,17 +122,6 @@ def share_at(weights: Weights, offset: int, allowed: NDArray[np.bool_] | None = 
     return _mean(weights[..., rows, rows + offset], counted)
 
 
-def sink_keys(pieces: Sequence[Piece]) -> NDArray[np.bool_]:
-    """[S] True for ``<SOS>``, ``<EOS>`` and pieces without any letter or digit: punctuation, signs, a space alone.
-
-    The label is asked; a mark that belongs to a letter (Unicode category M, as in Devanagari) counts as a letter.
-    """
-    return np.array(
-        [piece.special or not any(unicodedata.category(sign)[0] in "LMN" for sign in piece.label) for piece in pieces],
-        dtype=np.bool_,
-    )
-
-
 def sink_share(weights: Weights, sinks: NDArray[np.bool_], allowed: NDArray[np.bool_] | None = None) -> Figure:
     """Mean share of a row that lies on keys where idle heads rest.
 
@@ -145,7 +130,7 @@ def sink_share(weights: Weights, sinks: NDArray[np.bool_], allowed: NDArray[np.b
 
     Args:
         weights: [..., T, S], each row a distribution over the keys.
-        sinks: [S] True for those keys, see ``sink_keys``.
+        sinks: [S] True for those keys, see ``analysis.words.hidden_keys``.
         allowed: [T, S] True where a query may look; None where it may look everywhere.
 
     Returns:
@@ -183,7 +168,7 @@ def diagonality(weights: Weights, allowed: NDArray[np.bool_] | None = None) -> F
 
 def _of_kind(record: AttentionRecord, kind: str) -> list[HeadFigures]:
     allowed = record.causal_mask if kind == "decoder" else None
-    sinks = sink_keys(record.axes(kind)[1])
+    sinks = hidden_keys(record, kind, specials=True, punctuation=True)  # what the page can hide
     found = []
     for layer, maps in enumerate(record.attention(kind), start=1):  # a layer at a time keeps the copies small
         columns = {

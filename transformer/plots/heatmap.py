@@ -127,8 +127,8 @@ def positions(name: str, values: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def quantity_name(view: KindView) -> str:
-    """What the numbers of a view are called: "weight" or "share of norms"."""
-    return "share of norms" if view.quantity == "norms" else "weight"
+    """What the numbers of a view are called: "weight" or "share of weight × norm"."""
+    return "share of weight × norm" if view.quantity == "norms" else "weight"
 
 
 def largest(weights: NDArray[np.float32]) -> float:

@@ -18,7 +18,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "previous": ("previous", "%.2f", "Mean weight on the piece before the query; self-attention only."),
     "same": ("same", "%.2f", "Mean weight on the query's own piece; self-attention only."),
     "next": ("next", "%.2f", "Mean weight on the piece after the query; encoder only."),
-    "sink": ("sink", "%.2f", "Mean share on special pieces and on signs without letters or digits."),
+    "sink": ("sink", "%.2f", "Mean share on special pieces and punctuation, what “Hide” can take away."),
     "diagonality": ("diagonality", "%.2f", "1 on the line from corner to corner, 0 as far from it as even attention."),
 }
 
