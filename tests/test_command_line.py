@@ -20,7 +20,7 @@ import pytest
 
 from transformer.capture.record import KINDS
 from transformer.cli.main import main
-from transformer.engine import Translator
+from transformer.engine import SamplingOptions, Translator
 
 SENTENCE = "Two dogs run."
 ROOT = Path(__file__).parent.parent
@@ -109,6 +109,30 @@ def test_translate_nbest(run: Any, tiny_checkpoint: Path, translator: Translator
     ]
 
 
+def test_translate_steered(run: Any, tiny_checkpoint: Path, translator: Translator) -> None:
+    options = ["--beam", 2, "--coverage-penalty", 0.3, "--no-repeat-ngram", 2, "--prefix", "Zwei Hunde", "--json"]
+    status, out, err = run("translate", tiny_checkpoint, SENTENCE, *options)
+    prefix = translator.ids_of("Zwei Hunde")
+    found = translator.translate(SENTENCE, 2, nbest=1, coverage_penalty=0.3, no_repeat_ngram=2, prefix_ids=prefix)
+    (hypothesis,) = json.loads(out)["hypotheses"]
+    assert (status, err) == (0, "")
+    assert hypothesis["ids"] == list(found.ids)
+    assert hypothesis["ids"][: len(prefix)] == list(prefix)
+    assert hypothesis["coverage"] == found.best.coverage
+
+
+def test_translate_draws(run: Any, tiny_checkpoint: Path, translator: Translator) -> None:
+    options = ["--sample", "--temperature", 0.8, "--top-k", 30, "--top-p", 0.95, "--seed", 5]
+    drawn = translator.sample(SENTENCE, SamplingOptions(0.8, 30, 0.95, 5))
+    assert run("translate", tiny_checkpoint, SENTENCE, *options) == (0, drawn.text + "\n", "")
+    _, out, _ = run("translate", tiny_checkpoint, SENTENCE, *options, "--json")
+    values = json.loads(out)
+    assert values["log_probs"] == list(drawn.log_probs)
+    assert values["source_tokens"][-1] == "<EOS>"
+    begun = translator.sample(SENTENCE, SamplingOptions(), translator.ids_of("Zwei"))
+    assert run("translate", tiny_checkpoint, SENTENCE, "--sample", "--prefix", "Zwei")[1] == begun.text + "\n"
+
+
 def test_translate_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> None:
     _mistake(run("translate"), "CHECKPOINT")
     _mistake(run("translate", "no-such"), "checkpoint must be a folder")
@@ -121,6 +145,13 @@ def test_translate_mistakes(run: Any, tiny_checkpoint: Path, tmp_path: Path) -> 
     _mistake(run("translate", tiny_checkpoint, "a", "--length-penalty", "x"), "--length-penalty")
     _mistake(run("translate", tiny_checkpoint, "a", "--nbest", "6"), "--nbest", "--beam 5")
     _mistake(run("translate", tiny_checkpoint, "a", "--colour"), "--colour")
+    _mistake(run("translate", tiny_checkpoint, "a", "--coverage-penalty", "-1"), "coverage_penalty")
+    _mistake(run("translate", tiny_checkpoint, "a", "--no-repeat-ngram", "-1"), "no_repeat_ngram")
+    _mistake(run("translate", tiny_checkpoint, "a", "--top-k", "5"), "--top-k must go with --sample")
+    _mistake(run("translate", tiny_checkpoint, "a", "--sample", "--nbest", "2"), "--nbest cannot go with --sample")
+    _mistake(run("translate", tiny_checkpoint, "a", "--sample", "--no-repeat-ngram", "2"), "--no-repeat-ngram")
+    _mistake(run("translate", tiny_checkpoint, "a", "--sample", "--temperature", "0"), "temperature")
+    _mistake(run("translate", tiny_checkpoint, "a", "--prefix", "dog " * 300), "at most 64 pieces")
     _mistake(run("translate", tiny_checkpoint, "dog " * 300), "at most 64 pieces")
     _mistake(run("translate", tiny_checkpoint, stdin=b"\xff\xfe\n"), "UTF-8")
     _mistake(run("frobnicate"), "frobnicate")

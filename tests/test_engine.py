@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import transformer
 from transformer import engine, results
 from transformer.capture.record import KINDS, AttentionRecord
-from transformer.engine import Translator
+from transformer.decoding.batch import start
+from transformer.engine import CacheSizes, Intervention, SamplingOptions, Translator, cache_sizes
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.probe import Probe
 
@@ -136,6 +138,145 @@ def test_many_together_equal_each_alone(translator: Translator, sentences: list[
     assert translator.translate_many([]) == []
 
 
+# ---------------------------------------------------------------------------------------------------- steered
+
+
+def test_every_hypothesis_begins_with_the_prefix(translator: Translator) -> None:
+    prefix = translator.ids_of("Zwei Hunde")
+    assert prefix == tuple(translator.tokenizer.encode_target("Zwei Hunde"))
+    found = translator.translate(SENTENCE, beam_size=3, prefix_ids=prefix)
+    assert len(found.hypotheses) == 3
+    for hypothesis in found.hypotheses:
+        assert hypothesis.ids[: len(prefix)] == prefix
+        record = translator.inspect(SENTENCE, target_ids=hypothesis.ids)
+        np.testing.assert_allclose(record.log_probs, hypothesis.log_probs, atol=1e-4)
+    trace = translator.trace_beams(SENTENCE, beam_size=3, prefix_ids=prefix)
+    assert trace.forced == len(prefix)
+    assert [trace.tokens(node) for node in trace.hypotheses] == [hypothesis.ids for hypothesis in found.hypotheses]
+
+
+def test_a_complete_prefix_is_the_translation(translator: Translator) -> None:
+    ids = (*translator.ids_of("Zwei Hunde."), 3)
+    found = translator.translate(SENTENCE, prefix_ids=ids)
+    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in found.hypotheses] == [(ids, True)]
+    assert found.score == pytest.approx(found.total_log_prob / ((5 + len(ids)) / 6) ** 0.6)
+    assert translator.sample(SENTENCE, SamplingOptions(), ids).ids == ids
+
+
+def test_a_prefix_may_be_as_long_as_the_model_has_positions(translator: Translator) -> None:
+    ids = (9,) * 64
+    assert translator.translate(SENTENCE, prefix_ids=ids).ids == ids
+    assert translator.sample(SENTENCE, SamplingOptions(max_extra=0), ids).ids == ids
+    assert len(translator.steps(SENTENCE, ids)) == 64  # no position is left to write one more
+    assert len(translator.steps(SENTENCE, ids[:63])) == 64
+
+
+def test_options_reach_the_search(translator: Translator) -> None:
+    options = {"beam_size": 2, "no_repeat_ngram": 1, "coverage_penalty": 0.2}
+    found = translator.translate(SENTENCE, **options)
+    assert translator.translate_many([SENTENCE], nbest=None, **options)[0].hypotheses == found.hypotheses
+    for hypothesis in found.hypotheses:
+        assert len(set(hypothesis.ids)) == len(hypothesis.ids)
+        assert hypothesis.coverage <= 0.0
+        expected = hypothesis.total_log_prob / ((5 + len(hypothesis.ids)) / 6) ** 0.6 + hypothesis.coverage
+        assert hypothesis.score == pytest.approx(expected, rel=1e-5)
+    trace = translator.trace_beams(SENTENCE, **options)
+    assert [trace.tokens(node) for node in trace.hypotheses] == [hypothesis.ids for hypothesis in found.hypotheses]
+
+
+def test_a_search_for_each_beam_width(translator: Translator) -> None:
+    found = translator.beam_widths(SENTENCE, (1, 3), max_extra=3)
+    assert [one.ids for one in found] == [
+        translator.translate(SENTENCE, beam_size=width, max_extra=3).ids for width in (1, 3)
+    ]
+    assert all(len(one.hypotheses) == 1 for one in found)
+
+
+def test_a_drawn_translation_is_scored_by_the_model(translator: Translator) -> None:
+    options = SamplingOptions(temperature=1.5, top_k=20, top_p=0.9, seed=4, max_extra=0)
+    drawn = translator.sample(SENTENCE, options)
+    assert drawn == translator.sample(SENTENCE, options)
+    record = translator.inspect(SENTENCE, target_ids=drawn.ids)
+    np.testing.assert_allclose(record.log_probs, drawn.log_probs, atol=1e-4)
+    assert drawn.score == drawn.total_log_prob == pytest.approx(record.total_log_prob, abs=1e-3)
+    assert translator.sample(SENTENCE, options, drawn.ids[:2]).ids == drawn.ids
+    assert len({translator.sample(SENTENCE, SamplingOptions(seed=seed, max_extra=0)).ids for seed in range(4)}) > 1
+
+
+# ---------------------------------------------------------------------------------------------------- steps
+
+
+def test_steps_are_the_rows_of_the_record(translator: Translator) -> None:
+    found = translator.translate(SENTENCE, beam_size=2, max_extra=2)
+    record = translator.inspect(SENTENCE, target_ids=found.ids)
+    steps = translator.steps(SENTENCE, found.ids, count=200)
+    extra = 0 if found.best.finished else 1
+    assert [step.position for step in steps] == list(range(len(found.ids) + extra))
+    for step, piece, log_prob in zip(steps, found.ids, record.log_probs, strict=False):
+        assert step.chosen is not None
+        assert (step.chosen.piece.id, step.chosen.log_prob) == (piece, pytest.approx(float(log_prob), abs=1e-4))
+        assert step.candidates[step.chosen.rank] == step.chosen
+        np.testing.assert_allclose(step.cross, record.cross[:, :, step.position], atol=1e-5)
+        assert not step.cross.flags.writeable
+        assert [one.rank for one in step.candidates] == list(range(197))  # all but the three that are never written
+        shown = [one.probability for one in step.candidates]
+        assert shown == sorted(shown, reverse=True)
+        assert math.fsum(shown) + step.rest == pytest.approx(1.0, abs=1e-5)
+        assert 0.0 < step.entropy < math.log(200)
+
+
+def test_greedy_search_takes_the_first_candidate_of_every_step(translator: Translator) -> None:
+    found = translator.translate(SENTENCE, beam_size=1, max_extra=0)
+    steps = translator.steps(SENTENCE, found.ids, count=3)
+    assert [step.candidates[0].piece.id for step in steps[: len(found.ids)]] == list(found.ids)
+    assert all(len(step.candidates) == 3 for step in steps)
+    assert [step.chosen.rank for step in steps if step.chosen] == [0] * len(found.ids)
+
+
+def test_the_last_step_of_a_beginning_has_chosen_nothing(translator: Translator) -> None:
+    (first,) = translator.steps(SENTENCE, ())
+    assert (first.position, first.chosen, len(first.candidates)) == (0, None, 10)
+    whole = translator.steps(SENTENCE, (9, 12, 3))
+    assert [step.chosen is None for step in whole] == [False] * 3
+    beginning = translator.steps(SENTENCE, (9, 12))
+    assert [step.chosen is None for step in beginning] == [False, False, True]
+    for one, other in zip(whole, beginning, strict=True):
+        assert one.candidates == other.candidates
+        np.testing.assert_array_equal(one.cross, other.cross)
+
+
+def test_an_intervention_changes_the_step_that_it_is_made_at(translator: Translator) -> None:
+    plain = translator.steps(SENTENCE, (9, 12))
+    same = translator.steps(SENTENCE, (9, 12), intervention=Intervention())
+    assert [step.candidates for step in plain] == [step.candidates for step in same]
+    changed = translator.steps(SENTENCE, (9, 12), intervention=Intervention(forced=2))
+    assert [step.candidates for step in changed[:2]] == [step.candidates for step in plain[:2]]
+    assert changed[2].candidates != plain[2].candidates
+    assert (changed[2].cross[:, :, 2] == 1.0).all()
+
+
+def test_a_cache_is_as_large_as_it_says(translator: Translator) -> None:
+    source = translator.tokenizer.encode(SENTENCE)
+    step, state = start(translator.model, [source])
+    with torch.inference_mode():
+        for _ in range(3):
+            _, state = step(torch.tensor([9]), state)
+
+    def size(*groups: tuple[torch.Tensor, ...]) -> int:
+        return sum(tensor.numel() * tensor.element_size() for group in groups for tensor in group)
+
+    assert cache_sizes(translator.config, len(source), 3) == CacheSizes(
+        size(state.cross_keys, state.cross_values), size(state.self_keys, state.self_values)
+    )
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_text_can_be_stepped_through_and_forced(text: str, translator: Translator) -> None:
+    ids = translator.ids_of(text)[:20]
+    assert len(translator.steps(text, ids)) == len(ids) + 1
+    assert translator.translate(text, beam_size=2, max_extra=3, prefix_ids=ids).ids[: len(ids)] == ids
+
+
 def test_an_empty_target_is_a_target(translator: Translator) -> None:
     record = translator.inspect(SENTENCE, target="")
     assert record.ok
@@ -191,6 +332,21 @@ def test_a_sentence_that_just_fits_is_taken(translator: Translator) -> None:
         lambda t: t.translate(SENTENCE, length_penalty=float("nan")),
         lambda t: t.translate(None),
         lambda t: t.translate(b"bytes"),
+        lambda t: t.translate(SENTENCE, coverage_penalty=-1.0),
+        lambda t: t.translate(SENTENCE, no_repeat_ngram=-1),
+        lambda t: t.translate(SENTENCE, prefix_ids=[3, 9]),
+        lambda t: t.translate(SENTENCE, prefix_ids=[10**6]),
+        lambda t: t.translate(SENTENCE, prefix_ids=[9] * 65),
+        lambda t: t.trace_beams(SENTENCE, prefix_ids=[2]),
+        lambda t: t.beam_widths(SENTENCE, [0]),
+        lambda t: t.sample("", SamplingOptions()),
+        lambda t: t.sample(SENTENCE, SamplingOptions(), [0]),
+        lambda t: t.ids_of(5),
+        lambda t: t.ids_of("dog " * 300),
+        lambda t: t.steps("", []),
+        lambda t: t.steps(SENTENCE, [3, 9]),
+        lambda t: t.steps(SENTENCE, [9], count=0),
+        lambda t: t.steps(SENTENCE, [9], intervention=Intervention(forced=64)),
         lambda t: t.inspect(SENTENCE, target=5),
         lambda t: t.inspect(SENTENCE, target="a", target_ids=[9, 3]),
         lambda t: t.inspect(SENTENCE, target_ids=[]),
@@ -282,6 +438,8 @@ def test_a_translator_says_what_it_is(translator: Translator) -> None:
 def test_results_can_be_imported_from_the_engine() -> None:
     for name in ("ScoredTarget", "Translation", "TranslationHypothesis"):
         assert getattr(engine, name) is getattr(results, name) is getattr(transformer, name)
+    for name in ("CacheSizes", "Candidate", "DecodingStep", "cache_sizes"):
+        assert getattr(engine, name) is getattr(results, name)
 
 
 def test_public_names_exist_and_importing_them_is_cheap() -> None:

@@ -1,4 +1,4 @@
-"""The one door to a trained model: translate, inspect, trace and score, from any number of threads at once."""
+"""The one door to a trained model: translate, inspect, trace, step and score, from any number of threads at once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,44 @@ import torch
 from transformer.analysis.arithmetic import HeadArithmetic, compared, head_arithmetic
 from transformer.capture.arithmetic import capture_head, capture_scores
 from transformer.capture.capture import record_attention
+from transformer.capture.intervene import Intervention, forced_pass
 from transformer.capture.record import AttentionRecord, FloatArray
 from transformer.catalogue import resolve
 from transformer.checkpoint import Checkpoint, load_checkpoint
 from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
-from transformer.decoding.batch import translate_ids
+from transformer.decoding.batch import start, translate_ids
 from transformer.decoding.beam import trace_beam_search
-from transformer.decoding.options import Hypothesis, SearchOptions
-from transformer.decoding.step import model_step
+from transformer.decoding.candidates import weigh
+from transformer.decoding.options import Hypothesis, SamplingOptions, SearchOptions
+from transformer.decoding.sampling import sample
 from transformer.decoding.trace import BeamTrace
 from transformer.errors import InputError, problem
 from transformer.nn.model import Transformer
 from transformer.nn.probe import register_hooks
-from transformer.results import ScoredTarget, Translation, TranslationHypothesis
+from transformer.results import (
+    CacheSizes,
+    Candidate,
+    DecodingStep,
+    ScoredTarget,
+    Translation,
+    TranslationHypothesis,
+    cache_sizes,
+)
 from transformer.text.tokenizer import Piece, Tokenizer
 
-__all__ = ["ScoredTarget", "Translation", "TranslationHypothesis", "Translator", "load"]
+__all__ = [
+    "CacheSizes",
+    "Candidate",
+    "DecodingStep",
+    "Intervention",
+    "SamplingOptions",
+    "ScoredTarget",
+    "Translation",
+    "TranslationHypothesis",
+    "Translator",
+    "cache_sizes",
+    "load",
+]
 
 
 class Translator:
@@ -113,6 +135,9 @@ class Translator:
         length_penalty: float = 0.6,
         nbest: int | None = None,
         max_extra: int = 50,
+        coverage_penalty: float = 0.0,
+        no_repeat_ngram: int = 0,
+        prefix_ids: Sequence[int] = (),
     ) -> Translation:
         """Translate one sentence.
 
@@ -122,11 +147,18 @@ class Translator:
             length_penalty: alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, Section 7); 0 ranks by plain probability.
             nbest: how many hypotheses to return, at most ``beam_size``; all of them if None.
             max_extra: a translation has at most this many pieces more than its source.
+            coverage_penalty: beta of Wu et al. 2016, Equation 14 (``transformer.decoding.coverage``); 0 is off.
+            no_repeat_ngram: n >= 1 forbids to write any n pieces in a row a second time; 0 is off.
+            prefix_ids: what every hypothesis begins with, as ``ids_of`` gives it; hypotheses hold it. With ``<EOS>``
+                last it is the only hypothesis.
 
         Raises:
-            InputError: an empty or too long sentence, or an option out of range.
+            InputError: an empty or too long sentence, an option out of range, or a prefix that no decoder could have
+                written.
         """
-        return self.translate_many([text], beam_size, length_penalty, nbest, max_extra)[0]
+        prefix = self._prefix_ids(prefix_ids)
+        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
+        return self._translated([text], options, prefix)[0]
 
     def translate_many(
         self,
@@ -136,6 +168,8 @@ class Translator:
         nbest: int | None = 1,
         max_extra: int = 50,
         progress: Callable[[int], object] | None = None,
+        coverage_penalty: float = 0.0,
+        no_repeat_ngram: int = 0,
     ) -> list[Translation]:
         """Translate many sentences together, which is several times quicker than one by one.
 
@@ -143,12 +177,103 @@ class Translator:
         its share of the whole time, by pieces written. Other arguments, and errors, as in ``translate``, but only the
         best hypothesis is returned unless ``nbest`` says otherwise.
         """
+        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
+        return self._translated(list(texts), options, progress=progress)
+
+    def beam_widths(
+        self,
+        text: str,
+        widths: Iterable[int] = range(1, 11),
+        length_penalty: float = 0.6,
+        max_extra: int = 50,
+        coverage_penalty: float = 0.0,
+        no_repeat_ngram: int = 0,
+        prefix_ids: Sequence[int] = (),
+    ) -> list[Translation]:
+        """The best translation of one sentence for each beam size; arguments and errors as in ``translate``."""
+        prefix = self._prefix_ids(prefix_ids)
+        found = []
+        for width in widths:
+            options = _options(width, length_penalty, 1, max_extra, coverage_penalty, no_repeat_ngram)
+            found += self._translated([text], options, prefix)
+        return found
+
+    def sample(self, text: str, options: SamplingOptions, prefix_ids: Sequence[int] = ()) -> TranslationHypothesis:
+        """Draw one translation piece by piece. ``log_probs`` are the model's own, before any filter.
+
+        The draw at a position depends on the seed, the position and what stands before it: going on from the beginning
+        of a drawn translation with the same options gives the same translation.
+
+        Args:
+            text: the sentence.
+            options: temperature, filters, seed.
+            prefix_ids: what the translation begins with, as in ``translate``.
+
+        Raises:
+            InputError: as ``translate``.
+        """
+        ids = [piece.id for piece in self._source_pieces(text)]
+        prefix = self._prefix_ids(prefix_ids)
+        step, state = start(self.model, [ids])
+        limit = max(options.max_length(len(ids), self.config.max_length), len(prefix))
+        return self._hypothesis(sample(step, state, limit, options, self._device, prefix))
+
+    def steps(
+        self, text: str, target_ids: Sequence[int], count: int = 10, intervention: Intervention | None = None
+    ) -> list[DecodingStep]:
+        """What the decoder weighs at every position of a translation, or of the beginning of one; one forced pass.
+
+        Args:
+            text: the sentence.
+            target_ids: what has been written, ``<EOS>`` last if it is complete; may be empty.
+            count: how many candidates to show at each position.
+            intervention: a change of the cross-attention during this pass.
+
+        Returns:
+            One step for each piece of ``target_ids``, and if it does not end with ``<EOS>`` one more without a chosen
+            piece (unless the model has no position left for it).
+
+        Raises:
+            InputError: as ``inspect``; a count below 1; or an intervention that points outside of the maps.
+        """
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InputError(problem("count", "must be a whole number of at least 1", count, "10 is usual"))
+        source = [piece.id for piece in self._source_pieces(text)]
+        written = self._prefix_ids(target_ids)
+        open_ended = not written or (written[-1] != EOS_ID and len(written) < self.config.max_length)
+        read = [SOS_ID, *written] if open_ended else [SOS_ID, *written[:-1]]
+        log_probs, cross = forced_pass(self.model, source, read, intervention)
+        cross.setflags(write=False)
+        chosen = [*written, None] if open_ended else [*written]
+        found = []
+        for position, weighed in enumerate(weigh(log_probs, chosen, count)):
+            candidates = tuple(
+                Candidate(self._piece(number), log_prob, rank) for rank, (number, log_prob) in enumerate(weighed.best)
+            )
+            taken = None if weighed.chosen is None else Candidate(self._piece(weighed.chosen[0]), *weighed.chosen[1:])
+            row = cross[:, :, position]
+            found.append(DecodingStep(position, candidates, taken, weighed.entropy, weighed.rest, row))
+        return found
+
+    def ids_of(self, target: str) -> tuple[int, ...]:
+        """The pieces of a typed target, or of the beginning of one, without ``<EOS>``; nothing for an empty text.
+
+        Raises:
+            InputError: it is no text, or too long.
+        """
+        return tuple(piece.id for piece in self._target_pieces(target)[:-1])
+
+    def _translated(
+        self,
+        texts: list[str],
+        options: SearchOptions,
+        prefix: tuple[int, ...] = (),
+        progress: Callable[[int], object] | None = None,
+    ) -> list[Translation]:
         started = time.perf_counter()
-        options = _options(beam_size, length_penalty, nbest, max_extra)
-        texts = list(texts)
         sources = [self._source_pieces(text, number, len(texts)) for number, text in enumerate(texts, start=1)]
         ids = [[piece.id for piece in source] for source in sources]
-        found = translate_ids(self.model, ids, options, progress=progress)
+        found = translate_ids(self.model, ids, options, progress=progress, forced=prefix)
         hypotheses = [tuple(self._hypothesis(one) for one in several) for several in found]
         seconds = time.perf_counter() - started
         written = sum(len(several[0].ids) for several in hypotheses)
@@ -229,21 +354,26 @@ class Translator:
         return capture_scores(self.model, source, [SOS_ID, *output[:-1]], kind, layer)
 
     def trace_beams(
-        self, text: str, beam_size: int = 5, length_penalty: float = 0.6, nbest: int | None = None, max_extra: int = 50
+        self,
+        text: str,
+        beam_size: int = 5,
+        length_penalty: float = 0.6,
+        nbest: int | None = None,
+        max_extra: int = 50,
+        coverage_penalty: float = 0.0,
+        no_repeat_ngram: int = 0,
+        prefix_ids: Sequence[int] = (),
     ) -> BeamTrace:
         """The whole tree of candidates that beam search looked at; arguments and errors as in ``translate``.
 
         ``trace.hypotheses`` are those that ``translate`` returns for the same arguments.
         """
-        options = _options(beam_size, length_penalty, nbest, max_extra)
+        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
         ids = [piece.id for piece in self._source_pieces(text)]
-        device = next(self.model.parameters()).device
-        with torch.inference_mode():
-            source = torch.tensor([ids], dtype=torch.int64, device=device)
-            real = torch.ones_like(source, dtype=torch.bool)
-            state = self.model.start(self.model.encode(source, real), real)
+        prefix = self._prefix_ids(prefix_ids)
         limit = options.max_length(len(ids), self.config.max_length)
-        return trace_beam_search(model_step(self.model), state, limit, options, self._label, device)
+        step, state = start(self.model, [ids], options)
+        return trace_beam_search(step, state, limit, options, self._label, self._device, prefix)
 
     def score(self, text: str, target: str) -> ScoredTarget:
         """How probable the model finds ``target`` as the translation of ``text``, piece by piece.
@@ -289,13 +419,24 @@ class Translator:
         self._refuse_length("target", pieces)
         return pieces
 
+    def _prefix_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Ids that may be empty, checked."""
+        return tuple(piece.id for piece in self._pieces_of_ids(ids)) if len(ids) else ()
+
     def _refuse_length(self, name: str, pieces: Sequence[Piece]) -> None:
         if len(pieces) > self.max_source_pieces:
             rule = f"must be at most {self.max_source_pieces} pieces with <SOS> and <EOS>"
             raise InputError(problem(name, rule, len(pieces), "shorten it or split it"))
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def _piece(self, number: int) -> Piece:
+        return self.tokenizer.target_pieces([number])[0]
+
     def _label(self, number: int) -> str:
-        return self.tokenizer.target_pieces([number])[0].label
+        return self._piece(number).label
 
     def _hypothesis(self, hypothesis: Hypothesis) -> TranslationHypothesis:
         ids = hypothesis.tokens
@@ -307,6 +448,7 @@ class Translator:
             total_log_prob=hypothesis.total_log_prob,
             score=hypothesis.score,
             finished=hypothesis.finished,
+            coverage=hypothesis.coverage,
         )
 
 
@@ -324,10 +466,19 @@ def load(name_or_path: Path | str, device: str = "cpu", snapshot: int | None = N
     return Translator(load_checkpoint(resolve(name_or_path), device, snapshot))
 
 
-def _options(beam_size: int, length_penalty: float, nbest: int | None, max_extra: int) -> SearchOptions:
+def _options(
+    beam_size: int,
+    length_penalty: float,
+    nbest: int | None,
+    max_extra: int,
+    coverage_penalty: float,
+    no_repeat_ngram: int,
+) -> SearchOptions:
     return SearchOptions(
         beam_size=beam_size,
         length_penalty=length_penalty,
         max_extra=max_extra,
         nbest=beam_size if nbest is None else nbest,
+        coverage_penalty=coverage_penalty,
+        no_repeat_ngram=no_repeat_ngram,
     )

@@ -1,17 +1,22 @@
-"""What the engine answers when it is asked to translate or to score."""
+"""What the engine answers when it is asked to translate, to score, or to decode step by step."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # results only hold pieces
+if TYPE_CHECKING:  # results only hold pieces and arrays
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from transformer.config import ModelConfig
     from transformer.text.tokenizer import Piece
 
 
 @dataclass(frozen=True)
 class TranslationHypothesis:
-    """One translation that beam search found."""
+    """One translation that beam search found, or that was drawn."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -21,9 +26,12 @@ class TranslationHypothesis:
     """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
     total_log_prob: float
     score: float
-    """``total_log_prob`` divided by the length penalty; the search ranks by it."""
+    """``total_log_prob`` divided by the length penalty, plus ``coverage``; the search ranks by it. Of a drawn one,
+    ``total_log_prob``."""
     finished: bool
     """False if the longest allowed length cut it off."""
+    coverage: float = 0.0
+    """The coverage penalty's share of ``score``, never above 0; 0 if the penalty is off."""
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -94,3 +102,59 @@ class ScoredTarget:
     log_probs: tuple[float, ...]
     """Natural logarithm of the probability of each piece, given the source and the pieces before it."""
     total_log_prob: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One piece that could be written next."""
+
+    piece: Piece
+    log_prob: float
+    """The model's own log-probability (nats)."""
+    rank: int
+    """Place by log-probability, from 0, among all pieces that may be written; of equals the lower id comes first."""
+
+    @property
+    def probability(self) -> float:
+        """exp(log_prob)"""
+        return math.exp(self.log_prob)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingStep:
+    """What the decoder did at one position: it read ``<SOS> y_1 … y_t`` and weighs what y_(t+1) shall be."""
+
+    position: int
+    """t, from 0, where it has read ``<SOS>`` alone."""
+    candidates: tuple[Candidate, ...]
+    """The most probable pieces that may be written, best first. ``<PAD>``, ``<UNK>`` and ``<SOS>`` never are."""
+    chosen: Candidate | None
+    """What was written here, be it among the candidates or not; None where nothing has been written yet."""
+    entropy: float
+    """Of the whole distribution of the model, in nats; exp(entropy) is about how many pieces it hesitates between."""
+    rest: float
+    """Probability outside ``candidates``."""
+    cross: NDArray[np.float32]
+    """[L, H, S] cross-attention of this position, read-only."""
+
+
+@dataclass(frozen=True)
+class CacheSizes:
+    """Bytes that the keys and values of one sentence take in the decoder, in float32."""
+
+    cross_bytes: int
+    """Of cross-attention: computed once from the encoder's output, the same at every step."""
+    self_bytes: int
+    """Of masked self-attention: grows by one position a step."""
+
+
+def cache_sizes(config: ModelConfig, source_length: int, steps: int) -> CacheSizes:
+    """How large a decoder state is: keys and values, of D numbers of 4 bytes, a layer and position.
+
+    Args:
+        config: the model's shape.
+        source_length: S, pieces of the source with its special pieces.
+        steps: positions that the decoder has read, ``<SOS>`` included.
+    """
+    position = 2 * 4 * config.d_model * config.decoder_layers
+    return CacheSizes(position * source_length, position * steps)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from transformer.engine import Translation, Translator
 
 FORMATS = (".npz", ".json", ".html")
+SAMPLING = ("temperature", "top_k", "top_p", "seed")
 
 
 def translate(arguments: Namespace) -> int:
@@ -26,12 +28,14 @@ def translate(arguments: Namespace) -> int:
     if arguments.nbest > arguments.beam:
         rule = f"must not exceed --beam {arguments.beam}"
         raise InputError(problem("--nbest", rule, arguments.nbest, "widen the beam"))
+    _refuse_contradictions(arguments)
     translator = _load(arguments)
+    translate_one = _sampler(translator, arguments) if arguments.sample else _searcher(translator, arguments)
     given = [_whole(text) for text in arguments.text]
     for number, text in enumerate(given or _lines_of_input(), start=1):
         if text.strip() or given:
             try:
-                found = translator.translate(text, arguments.beam, arguments.length_penalty, arguments.nbest)
+                found = translate_one(text)
             except InputError as error:
                 if given:
                     raise
@@ -40,6 +44,50 @@ def translate(arguments: Namespace) -> int:
         else:
             print(json.dumps({"source": text, "text": "", "hypotheses": []}) if arguments.json else "", flush=True)
     return 0
+
+
+def _refuse_contradictions(arguments: Namespace) -> None:
+    """Options that would have no effect are mistakes."""
+    for name in SAMPLING:
+        if (value := getattr(arguments, name)) is not None and not arguments.sample:
+            raise InputError(problem(f"--{name.replace('_', '-')}", "must go with --sample", value, "add --sample"))
+    for name, off in (("nbest", 1), ("coverage_penalty", 0), ("no_repeat_ngram", 0)):
+        if (value := getattr(arguments, name)) != off and arguments.sample:
+            raise InputError(
+                problem(f"--{name.replace('_', '-')}", "cannot go with --sample", value, "leave out one of the two")
+            )
+
+
+def _searcher(translator: Translator, arguments: Namespace) -> Callable[[str], Translation]:
+    prefix = translator.ids_of(_whole(arguments.prefix))
+
+    def search(text: str) -> Translation:
+        return translator.translate(
+            text,
+            arguments.beam,
+            arguments.length_penalty,
+            arguments.nbest,
+            coverage_penalty=arguments.coverage_penalty,
+            no_repeat_ngram=arguments.no_repeat_ngram,
+            prefix_ids=prefix,
+        )
+
+    return search
+
+
+def _sampler(translator: Translator, arguments: Namespace) -> Callable[[str], Translation]:
+    from transformer.engine import SamplingOptions, Translation
+
+    prefix = translator.ids_of(_whole(arguments.prefix))
+    given = {name: getattr(arguments, name) for name in SAMPLING}
+    options = SamplingOptions(**{name: value for name, value in given.items() if value is not None})
+
+    def draw(text: str) -> Translation:
+        started = time.perf_counter()
+        drawn = translator.sample(text, options, prefix)
+        return Translation(text, translator.tokenizer.pieces(text), (drawn,), time.perf_counter() - started)
+
+    return draw
 
 
 def evaluate(arguments: Namespace) -> int:
@@ -246,6 +294,7 @@ def _plain(found: Translation) -> dict[str, Any]:
                 "log_probs": list(hypothesis.log_probs),
                 "total_log_prob": hypothesis.total_log_prob,
                 "score": hypothesis.score,
+                "coverage": hypothesis.coverage,
                 "finished": hypothesis.finished,
             }
             for hypothesis in found.hypotheses

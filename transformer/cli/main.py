@@ -58,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _search(translate)
     translate.add_argument("--nbest", type=_count, default=1, metavar="N", help="hypotheses to print, at most --beam")
+    _steering(translate)
     _json(translate, "one JSON object a sentence")
 
     evaluate = _command(
@@ -167,6 +168,34 @@ def _search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--length-penalty", type=float, default=0.6, metavar="A", help="alpha of ((5+n)/6)^alpha; 0 turns it off (0.6)"
     )
+
+
+def _steering(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="what every translation shall begin with")
+    parser.add_argument(
+        "--coverage-penalty",
+        type=float,
+        default=0.0,
+        metavar="B",
+        help="beta of Wu et al. 2016: a translation that overlooks source words scores less; 0 turns it off (0)",
+    )
+    parser.add_argument(
+        "--no-repeat-ngram",
+        type=int,
+        default=0,
+        metavar="N",
+        help="write no N pieces in a row twice; 0 is off (0)",
+    )
+    parser.add_argument("--sample", action="store_true", help="draw each piece at random instead of searching")
+    sampling = parser.add_argument_group("with --sample")
+    sampling.add_argument("--temperature", type=float, metavar="T", help="below 1 bolder, above 1 more even (1)")
+    sampling.add_argument(
+        "--top-k", type=int, metavar="K", help="draw from the K most probable pieces; 0 is off (0)"
+    )
+    sampling.add_argument(
+        "--top-p", type=float, metavar="P", help="draw from the fewest pieces that hold this probability (1)"
+    )
+    sampling.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same translation (0)")
 
 
 def _json(parser: argparse.ArgumentParser, what: str) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from transformer.config import PAD_ID
+from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.decoding.beam import beam_search
+from transformer.decoding.coverage import CoveredState
 from transformer.decoding.options import Hypothesis, SearchOptions
-from transformer.decoding.step import model_step
+from transformer.decoding.step import StepFunction, covered_step, model_step
 from transformer.errors import InputError, problem
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def translate_ids(
     options: SearchOptions | None = None,
     token_budget: int = TOKEN_BUDGET,
     progress: Callable[[int], object] | None = None,
+    forced: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Search the translations of many sentences on the model's device, without dropout.
 
@@ -35,13 +37,15 @@ def translate_ids(
         token_budget: upper limit of (sentences * beam size) * longest source in a batch, which is what memory and time
             of a step grow with; a sentence too large for it makes a batch of its own.
         progress: called after each batch with the number of sentences in it (``tqdm``'s ``update`` fits).
+        forced: pieces that every translation begins with; see ``search``.
 
     Returns:
         For each source, in the given order, up to ``options.nbest`` hypotheses, best first. Batching changes nothing
         but the last bits of a sum, so it can change a choice only between near-equals.
 
     Raises:
-        InputError: a source that is empty or longer than the model's positions, or a budget below 1.
+        InputError: a source that is empty or longer than the model's positions, a budget below 1, or <EOS> inside of
+            ``forced``.
     """
     options = SearchOptions() if options is None else options
     positions = model.config.max_length
@@ -56,21 +60,16 @@ def translate_ids(
                 )
             )
     device = next(model.parameters()).device
-    step = model_step(model)
     results: list[list[Hypothesis]] = [[] for _ in sources]
     was_training = model.training
     if was_training:
         model.eval()
     try:
         for batch in batches_by_length([len(source) for source in sources], options.beam_size, token_budget):
-            longest = len(sources[batch[0]])
-            rows = [[*sources[index], *[PAD_ID] * (longest - len(sources[index]))] for index in batch]
-            ids = torch.tensor(rows, dtype=torch.int64, device=device)
-            with torch.inference_mode():
-                mask = ids != PAD_ID
-                state = model.start(model.encode(ids, mask), mask)
+            step, state = start(model, [sources[index] for index in batch], options)
             limits = [options.max_length(len(sources[index]), positions) for index in batch]
-            for index, found in zip(batch, beam_search(step, state, limits, options, device), strict=True):
+            together = beam_search(step, state, limits, options, device, forced)
+            for index, found in zip(batch, together, strict=True):
                 results[index] = found
             if progress is not None:
                 progress(len(batch))
@@ -78,6 +77,24 @@ def translate_ids(
         if was_training:
             model.train()
     return results
+
+
+def start(
+    model: Transformer, sources: Sequence[Sequence[int]], options: SearchOptions | None = None
+) -> tuple[StepFunction[Any], Any]:
+    """The step function that a search with ``options`` needs, and the state of these sources before the first step.
+
+    The state keeps what cross-attention needs of the encoder's output, computed once.
+    """
+    longest = max(len(source) for source in sources)
+    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
+    ids = torch.tensor(rows, dtype=torch.int64, device=next(model.parameters()).device)
+    with torch.inference_mode():
+        mask = ids != PAD_ID
+        state = model.start(model.encode(ids, mask), mask)
+        if options is None or options.coverage_penalty == 0.0:
+            return model_step(model), state
+        return covered_step(model), CoveredState.start(state, mask & (ids != SOS_ID) & (ids != EOS_ID))
 
 
 def batches_by_length(lengths: Sequence[int], beam_size: int, token_budget: int) -> list[list[int]]:

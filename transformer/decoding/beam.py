@@ -22,6 +22,7 @@ def beam_search(
     max_lengths: Tensor | Sequence[int],
     options: SearchOptions,
     device: torch.device | str = "cpu",
+    forced: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """The best translations of B sentences, found together. ``transformer.decoding.search`` defines the search.
 
@@ -29,18 +30,19 @@ def beam_search(
         step: last pieces [N] and state -> log-probabilities [N, V] and state.
         state: state of B rows, before anything was written.
         max_lengths: [B], most pieces of each translation, <EOS> included (``SearchOptions.max_length``).
-        options: beam size, length penalty, n-best.
+        options: beam size, penalties, n-best; a coverage penalty needs a state that counts (``CoverageState``).
         device: the model's.
+        forced: pieces that every hypothesis begins with.
 
     Returns:
         For each sentence up to ``options.nbest`` hypotheses, best first. Those that end with <EOS> stand before those
         that were cut off.
 
     Raises:
-        InputError: a longest length below 1.
+        InputError: a longest length below 1, or <EOS> inside of ``forced``.
         TransformerError: the step function answered with NaN.
     """
-    found = search(step, state, max_lengths, options, device)
+    found = search(step, state, max_lengths, options, device, forced=forced)
     return [[_hypothesis(prefix, options.length_penalty) for prefix in sentence] for sentence in found]
 
 
@@ -51,11 +53,12 @@ def trace_beam_search(
     options: SearchOptions,
     piece_of: Callable[[int], str],
     device: torch.device | str = "cpu",
+    forced: Sequence[int] = (),
 ) -> BeamTrace:
     """``beam_search`` of one sentence with every candidate written down.
 
     Args:
-        step, state, options, device: as for ``beam_search``; the state has one row.
+        step, state, options, device, forced: as for ``beam_search``; the state has one row.
         max_length: most pieces of the translation, <EOS> included.
         piece_of: what a person reads for a piece id.
 
@@ -86,11 +89,12 @@ def trace_beam_search(
                 score=candidate.score(options.length_penalty),
                 rank=rank,
                 status=status,
+                coverage=candidate.coverage,
             )
         )
 
-    (found,) = search(step, state, [max_length], options, device, note)
-    return BeamTrace(tuple(nodes), tuple(place(prefix) for prefix in found))
+    (found,) = search(step, state, [max_length], options, device, note, forced)
+    return BeamTrace(tuple(nodes), tuple(place(prefix) for prefix in found), len(forced))
 
 
 def _hypothesis(prefix: Prefix, alpha: float) -> Hypothesis:
@@ -101,4 +105,5 @@ def _hypothesis(prefix: Prefix, alpha: float) -> Hypothesis:
         total_log_prob=prefix.total,
         score=prefix.score(alpha),
         finished=prefix.finished,
+        coverage=prefix.coverage,
     )

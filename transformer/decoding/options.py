@@ -28,19 +28,19 @@ class SearchOptions:
     """A translation may have this many pieces more than its source (both counted with their special pieces)."""
     nbest: int = 1
     """Hypotheses returned for each sentence, at most M. It never changes which ones are the best, only how many."""
+    coverage_penalty: float = 0.0
+    """beta of Wu et al. 2016, Equation 14: beta times the sum over the source pieces of log(min(attention that a piece
+    received, 1)) is added to a score (``coverage``). 0 is off; below 0 the stopping rule would not hold."""
+    no_repeat_ngram: int = 0
+    """n >= 1: no run of n pieces is written a second time (Paulus et al. 2018, Section 2.5, has n = 3). 0 is off."""
 
     def __post_init__(self) -> None:
-        for name, low in (("beam_size", 1), ("max_extra", 0), ("nbest", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise InputError(problem(name, f"must be a whole number of at least {low}", value, "correct it"))
+        for name, low in (("beam_size", 1), ("max_extra", 0), ("nbest", 1), ("no_repeat_ngram", 0)):
+            _refuse_whole(name, getattr(self, name), low)
         if self.beam_size > WIDEST_BEAM:
             raise InputError(problem("beam_size", f"must be at most {WIDEST_BEAM}", self.beam_size, "narrow the beam"))
-        alpha = self.length_penalty
-        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0.0 <= alpha <= 10.0:
-            raise InputError(
-                problem("length_penalty", "must be a number from 0 to 10", alpha, "0.6 is the paper's, 0 turns it off")
-            )
+        _refuse_number("length_penalty", self.length_penalty, 0.0, 10.0, "0.6 is the paper's, 0 turns it off")
+        _refuse_number("coverage_penalty", self.coverage_penalty, 0.0, 10.0, "0.2 is usual, 0 turns it off")
         if self.nbest > self.beam_size:
             raise InputError(
                 problem("nbest", f"must not exceed beam_size = {self.beam_size}", self.nbest, "widen the beam")
@@ -58,6 +58,41 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
+class SamplingOptions:
+    """How to draw a translation piece by piece instead of searching for the best.
+
+    The filters work in this order, each on what the one before it left: temperature, ``top_k``, ``top_p``.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    temperature: float = 1.0
+    """Log-probabilities are divided by it: below 1 makes likely pieces likelier, above 1 evens them out."""
+    top_k: int = 0
+    """Only the k most probable pieces can be drawn (Fan et al. 2018, Section 5); 0 is off."""
+    top_p: float = 1.0
+    """Only the fewest most probable pieces that hold at least this much probability together can be drawn (Holtzman et
+    al. 2020, Section 3.1); 1 is off."""
+    seed: int = 0
+    """The same seed gives the same translation."""
+    max_extra: int = 50
+    """As in ``SearchOptions``."""
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "seed", "max_extra"):
+            _refuse_whole(name, getattr(self, name), 0)
+        _refuse_number("temperature", self.temperature, 0.01, 100.0, "1 leaves the model as it is")
+        _refuse_number("top_p", self.top_p, 0.0, 1.0, "0.9 is usual, 1 turns it off")
+        if self.top_p == 0.0:
+            raise InputError(problem("top_p", "must be above 0", self.top_p, "0.9 is usual, 1 turns it off"))
+
+    def max_length(self, source_length: int, positions: int) -> int:
+        """The most pieces, <EOS> included; see ``SearchOptions.max_length``."""
+        return min(source_length + self.max_extra, positions)
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """One translation found by a search."""
 
@@ -68,9 +103,12 @@ class Hypothesis:
     total_log_prob: float
     """Their sum, as the search accumulated it in float32."""
     score: float
-    """``total_log_prob`` divided by the length penalty of ``len(tokens)``: what hypotheses are compared by."""
+    """``total_log_prob`` divided by the length penalty of ``len(tokens)``, plus ``coverage``: what hypotheses are
+    compared by."""
     finished: bool
     """Whether it ends with <EOS>; False when the longest allowed length cut it off."""
+    coverage: float = 0.0
+    """The coverage penalty's share of ``score``, never above 0; 0 if it is off."""
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -84,3 +122,13 @@ def length_penalty(length: int, alpha: float) -> float:
     (1.0, 2.0)
     """
     return math.pow((5.0 + length) / 6.0, alpha)
+
+
+def _refuse_whole(name: str, value: object, low: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise InputError(problem(name, f"must be a whole number of at least {low}", value, "correct it"))
+
+
+def _refuse_number(name: str, value: object, low: float, high: float, remedy: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise InputError(problem(name, f"must be a number from {low:g} to {high:g}", value, remedy))

@@ -22,11 +22,13 @@ class BeamNode:
     total_log_prob: float
     """Sum of ``log_prob`` from the first piece to this one, in float32 as the search accumulated it."""
     score: float
-    """``total_log_prob`` over the length penalty of ``step`` pieces."""
+    """``total_log_prob`` over the length penalty of ``step`` pieces, plus ``coverage``."""
     rank: int
     """Place by total log-probability among the candidates of the same step, from 0."""
     status: str
     """``kept`` in the beam, ``pruned`` out of it, or ``finished`` with <EOS>."""
+    coverage: float = 0.0
+    """The coverage penalty's share of ``score``, never above 0; 0 if the penalty is off."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,17 @@ class BeamTrace:
     """The tree of one search.
 
     ``nodes`` come step by step and in rank order within a step, <SOS> first. A step's nodes are the 2M candidates that
-    the search looked at (fewer where there are fewer), not the whole vocabulary. ``hypotheses`` are the indices of the
-    nodes that ``beam_search`` returns for the same options, best first: finished ones by score, then, only if there are
-    fewer than ``nbest``, those that the longest allowed length cut off (status ``kept``).
+    the search looked at (fewer where there are fewer), not the whole vocabulary; a forced step has one node.
+    ``hypotheses`` are the indices of the nodes that ``beam_search`` returns for the same options, best first: finished
+    ones by score, then, only if there are fewer than ``nbest``, those that the longest allowed length cut off (status
+    ``kept``).
     """
 
     nodes: tuple[BeamNode, ...]
     hypotheses: tuple[int, ...]
+    forced: int = 0
+    """How many steps at the beginning were a prefix that was given. Their nodes are ``kept`` (``finished`` if the
+    prefix ends with <EOS>); ``rank`` is the piece's place among all that could have been written there."""
 
     @property
     def steps(self) -> int:
