@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks import baselines, common, gpu, same_step, train
+from benchmarks import baselines, common, gpu, page, same_step, train
 from benchmarks.pairs import CAPTIONS, multi30k, padding, synthetic
 from transformer.config import PAD_ID, ModelConfig
-from transformer.errors import DataError, TransformerError
+from transformer.errors import DataError, InputError, TransformerError
 from transformer.nn.model import Transformer
 from transformer.text.batching import Batch, collate
+from transformer.text.tokenizer import Tokenizer
 from transformer.training.recipe import TrainingSection
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -406,3 +408,120 @@ def test_gpu_figures_go_into_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert result["value"] > result["target_tokens_per_second"] > 0
     assert 0 < result["mfu_real"] <= result["mfu"] == share
     assert result["peak_memory_gib"] > 0
+
+
+# benchmarks/page.py
+
+
+def test_sentences_have_the_wanted_length_and_are_repeatable(tiny_tokenizer: Tokenizer):
+    for pieces in (30, 128):
+        made = page.sentences(tiny_tokenizer, pieces, 22)
+        assert len({sentence.text for sentence in made}) == 22
+        for sentence in made:
+            found = tiny_tokenizer.pieces(sentence.text)
+            assert sentence.labels == tuple(piece.label for piece in found)
+            assert len(found) == pieces
+        assert page.sentences(tiny_tokenizer, pieces, 22) == made
+
+
+def test_a_length_that_no_sentence_has_is_refused(tiny_tokenizer: Tokenizer):
+    with pytest.raises(InputError, match="it was 3"):
+        page.sentences(tiny_tokenizer, 3, 2)
+
+
+class Counted:
+    """A visit that needs no browser: the n-th answer takes n seconds."""
+
+    def __init__(self, heads: int) -> None:
+        self.heads = heads
+        self.acts: list[tuple[str, str, str]] = []
+
+    def action(self, name: str, view: str, sentence: page.Sentence) -> tuple[str, str, str]:
+        return name, view, sentence.text
+
+    def measure(self, act: tuple[str, str, str], view: str, sentence: page.Sentence, into: page.Answers) -> None:
+        assert act[1:] == (view, sentence.text)
+        self.acts.append(act)
+        into.seconds.append(float(len(self.acts)))
+        into.payload.append(1000)
+        into.target_pieces.append(7)
+
+
+def test_every_action_is_measured_in_both_views_and_the_first_turn_is_not_counted():
+    made = {pieces: [page.Sentence(f"{pieces}, {n}", ()) for n in range(6)] for pieces in (30, 128)}
+    visit = Counted(heads=4)
+    found = page.measure(visit, made, 2)
+    assert set(found) == set(itertools.product(page.ACTIONS, page.VIEWS, (30, 128)))
+    assert all(len(answers.seconds) == 2 for answers in found.values())
+    assert found["enter", "one head", 30].seconds == [13.0, 25.0]
+    entered = [text for name, _, text in visit.acts if name == "enter"]
+    assert len(entered) == len(set(entered)) == 12  # nothing comes out of a cache
+    shown = "one head"
+    for name, view, _ in visit.acts:
+        assert (view != shown) == (name == "view")
+        shown = view
+    assert not [name for name, _, _ in page.measure(Counted(heads=1), made, 1) if name == "head"]
+
+
+def test_answers_are_told_with_what_was_promised(capsys: pytest.CaptureFixture[str]):
+    found = {
+        ("enter", "all heads", 128): page.Answers([3.0, 1.0, 1.5], [5, 3, 4], [100, 90, 110]),
+        ("head", "one head", 30): page.Answers([0.2], [9], [31]),
+    }
+    assert page.report(found, "toy", 2, 0.01) == {"all heads, 128 pieces/promised": 0.75}
+    first, second = lines(capsys)
+    assert {"benchmark", "system", "preset", "value", "unit", "threads", "other_cpu"} <= first.keys()
+    assert (first["value"], first["lowest"], first["highest"], first["rounds"]) == (1.5, 1.0, 3.0, 3)
+    assert (first["payload_bytes"], first["source_pieces"], first["target_pieces"]) == (4, 128, 100)
+    assert (second["action"], second["view"], second["value"]) == ("head", "one head", 0.2)
+
+
+def test_server_and_browser_count_as_ourselves(tmp_path: Path):
+    ticks = os.sysconf("SC_CLK_TCK")  # a second
+    for number, parent, name in ((10, 1, "python"), (11, 10, "a (b) c"), (12, 11, "chromium"), (13, 1, "other")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        times = f"{ticks} {ticks} {2 * ticks} 0"  # user and system, its own and of children that have ended
+        (folder / "stat").write_text(f"{number} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {times} 20 0\n")
+    (tmp_path / "14").mkdir()  # has just ended
+    assert page.tree_seconds(10, tmp_path) == 3 * 4
+    assert page.tree_seconds(12, tmp_path) == 4
+    if page.usage() is not None:
+        assert page.tree_seconds(os.getpid()) > 0
+
+
+def test_without_a_browser_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page, "CHROMIUM", None)
+    with pytest.raises(TransformerError, match="apt-get install chromium"):
+        page.main(["--noisy"])
+    monkeypatch.setattr(page, "CHROMIUM", "chromium")
+    monkeypatch.setattr(page.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(TransformerError, match=r"pip install -r tests/requirements\.txt"):
+        page.main(["--noisy"])
+
+
+def test_a_model_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page, "check_tools", lambda: None)
+    with pytest.raises(TransformerError, match="nobody"):
+        page.main(["--noisy", "--model", "nobody"])
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(page.CHROMIUM is None, reason="no Chromium is installed")
+def test_the_page_is_measured_in_the_real_browser(
+    tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    monkeypatch.setattr(page, "REST", 200)
+    monkeypatch.setattr(page, "use_cores", lambda number: number)  # of this process, which goes on
+    command = ["--noisy", "--rounds", "1", "--pieces", "30", "--model", str(tiny_checkpoint)]
+    assert page.main(command) == 0
+    *results, last = lines(capsys)
+    assert {(one["action"], one["view"]) for one in results} == set(itertools.product(page.ACTIONS, page.VIEWS))
+    for one in results:
+        assert 0 < one["value"] < page.PATIENCE / 1000
+        assert one["preset"] == "tiny"
+        assert one["source_pieces"] == 30
+        assert one["payload_bytes"] > 1000
+    assert last["ratios"].keys() == {"one head, 30 pieces/promised", "all heads, 30 pieces/promised"}

@@ -76,11 +76,20 @@ TABLE = {
         ),
         (*of_ours("plots", "training"), "streamlit"),
     ),
+    "transformer.lessons": Row(
+        (
+            "torch",
+            "numpy",
+            *of_ours("engine", "results", "checkpoint", "nn", "text", "decoding", "capture", "analysis", "training"),
+        ),
+        (*of_ours("plots"), "plotly", "streamlit"),
+    ),
     "transformer.cli": Row((), ("streamlit",), inside=("transformer", "torch", "numpy", "tqdm")),
     "transformer.webapp": Row(
         # what a record is saved as is plain numpy, and needs no model
         ("streamlit", "numpy", "PIL", *of_ours("engine", "analysis", "plots", "capture.export"), *RECORDS),
         ("torch", *of_ours("nn", "training")),
+        inside=of_ours("lessons"),  # they import torch, which a page must not wait for before it shows its frame
     ),
     "transformer.__main__": Row(of_ours("cli")),
     # The front door: errors at once, everything else at first use; the names are the type checker's.

@@ -2,112 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from browser_app import MARKS, eventually, labels, only_here, wait_for_labels
 
 import transformer
+from benchmarks.browser import chromium, serving
 from transformer.plots.page import record_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
-REQUIRED = bool(os.environ.get("TRANSFORMER_REQUIRE_BROWSER"))
-"""Where the browser tests must run, a missing browser is a failure."""
-PATIENCE = 90_000
-"""Milliseconds; a first visit loads PyTorch and Plotly, and other tests may be running."""
 SENTENCE = "Two dogs run."
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="no Chromium is installed"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture
 def server(workplace: Path) -> Iterator[str]:
     """The address of a fresh server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(port)]
-    command += ["--server.headless", "true", "--server.address", "127.0.0.1"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    log = workplace / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=workplace, env=environment, stdout=output, stderr=output)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{address}/_stcore/health", timeout=1)
-                break
-            except OSError:
-                time.sleep(0.1)
+    with serving(workplace) as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A tab that may talk to this machine only, and that must not meet an error on a page."""
-    tab = browser.new_page(viewport={"width": 1280, "height": 1000})
-    tab.set_default_timeout(PATIENCE)
-    asked: list[str] = []
-
-    def only_here(route: Any) -> None:
-        asked.append(route.request.url)
-        route.abort()
-
-    tab.route(lambda url: "//127.0.0.1" not in url and not url.startswith(("file:", "data:", "blob:")), only_here)
-    yield tab
-    assert asked == []
-    assert tab.locator(".stException").count() == 0
-    tab.close()
-
-
-def labels(page: Page, axis: str) -> list[str]:
-    """Tick labels of the large map, as they stand in the picture."""
-    found: list[str] = page.eval_on_selector_all(
-        f".st-key-large_map .{axis}tick text", "ticks => ticks.map(tick => tick.textContent)"
-    )
-    return found
-
-
-def wait_for_labels(page: Page, axis: str, expected: list[str]) -> None:
-    page.wait_for_selector(".st-key-large_map .heatmaplayer image")
-    eventually(lambda: labels(page, axis) == expected, lambda: f"{labels(page, axis)} is not {expected}")
-
-
-def eventually(holds: Callable[[], bool], complaint: Callable[[], str]) -> None:
-    until = time.monotonic() + PATIENCE / 1000
-    while not holds():
-        assert time.monotonic() < until, complaint()
-        time.sleep(0.1)
+    with only_here(browser, viewport={"width": 1280, "height": 1000}) as tab:
+        yield tab
 
 
 def sentence(page: Page) -> str:
@@ -174,7 +105,7 @@ def test_pointing_at_an_output_piece_marks_its_partners(page: Page, server: str)
     outlined = (
         "[...document.querySelectorAll('.ribbon .chip')].filter(e => getComputedStyle(e).outlineStyle == 'solid')"
     )
-    eventually(lambda: page.evaluate(f"{outlined}.length") >= 1, lambda: "no source piece is outlined")
+    eventually(page, lambda: page.evaluate(f"{outlined}.length") >= 1, lambda: "no source piece is outlined")
 
 
 def test_exported_page_works_without_a_server(page: Page, workplace: Path) -> None:

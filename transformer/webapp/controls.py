@@ -13,14 +13,17 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from transformer.analysis.maps import KINDS
-from transformer.webapp import choices
+from transformer.webapp import choices, parameters
 from transformer.webapp.resources import Card, Search
 from transformer.webapp.widgets import keep_among, segments
 
 BEAMS = tuple(range(1, 11))
 PENALTIES = tuple(round(step / 10, 1) for step in range(21))
 COUNTS = tuple(range(1, 11))
-DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_PENALTY, DEFAULT_COUNT = "cross", 5, 0.6, 5
+COVERAGES = tuple(round(step / 10, 1) for step in range(11))
+REPEATS = ("off", "2", "3", "4")
+EXTRAS = (10, 20, 50, 100)
+DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_PENALTY, DEFAULT_COUNT, DEFAULT_EXTRA = "cross", 5, 0.6, 5, 50
 EXAMPLES = 6
 """How many example sentences are offered."""
 
@@ -66,7 +69,13 @@ def sentence_box(card: Card) -> str:
     if "sentence" not in st.session_state and "sentence" not in st.query_params and card.examples:
         st.session_state["sentence"] = card.examples[0]
     placeholder = f"Type a sentence ({card.source}) and press Enter"
-    text = st.text_input("Sentence", key="sentence", bind="query-params", placeholder=placeholder)
+    text = st.text_input(
+        "Sentence",
+        key="sentence",
+        bind="query-params",
+        placeholder=placeholder,
+        on_change=parameters.begin_anew,
+    )
     return text or ""
 
 
@@ -81,7 +90,7 @@ def example_line(card: Card) -> None:
 
 
 def decoding_settings() -> Search:
-    """Beam size, length penalty and number of alternatives, folded in the sidebar."""
+    """How beam search goes, folded in the sidebar."""
     with st.sidebar.expander("Decoding settings"):
         beam = st.select_slider(
             "Beam size",
@@ -108,17 +117,48 @@ def decoding_settings() -> Search:
             bind="query-params",
             help="How many translations are listed; never more than the beam size.",
         )
-    return Search(int(beam), float(penalty), min(int(count), int(beam)))
+        coverage = st.select_slider(
+            "Coverage penalty",
+            COVERAGES,
+            0.0,
+            key="coverage_penalty",
+            bind="query-params",
+            help="Lowers the score of a translation that has looked too little at some source pieces (Wu et al. 2016, "
+            "Section 7). 0 is off.",
+        )
+        repeats = st.select_slider(
+            "Block repeated n-grams",
+            REPEATS,
+            REPEATS[0],
+            key="no_repeat_ngram",
+            bind="query-params",
+            help="No run of n pieces may be written a second time.",
+        )
+        extra = st.select_slider(
+            "Longest translation",
+            EXTRAS,
+            DEFAULT_EXTRA,
+            key="max_extra",
+            bind="query-params",
+            help="How many pieces a translation may have beyond those of its source.",
+        )
+    blocked = int(repeats) if repeats in REPEATS[1:] else 0
+    return Search(int(beam), float(penalty), min(int(count), int(beam)), float(coverage), blocked, int(extra))
 
 
-def map_pickers(card: Card) -> tuple[str, int, int]:
-    """Kind, layer and head (both from 1), in one row."""
+def map_pickers(card: Card, heads: bool = True) -> tuple[str, int, int]:
+    """Kind, layer and head (both from 1), in one row; without ``heads`` the page draws ``head_pickers`` itself."""
     with st.container(horizontal=True, key="pickers", vertical_alignment="bottom"):
         kind = segments("Kind of attention", KINDS, DEFAULT_KIND, "kind")
-        layers = tuple(range(1, card.layers(kind) + 1))
-        layer = segments("Layer", layers, layers[-1], "layer")
-        head = segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
+        layer, head = head_pickers(card, kind) if heads else (1, 1)
     return kind, layer, head
+
+
+def head_pickers(card: Card, kind: str) -> tuple[int, int]:
+    """Layer and head of one kind of attention, both from 1."""
+    layers = tuple(range(1, card.layers(kind) + 1))
+    layer = segments("Layer", layers, layers[-1], "layer")
+    return layer, segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
 
 
 def target_choice(count: int) -> tuple[int, str]:
@@ -156,6 +196,11 @@ def allowed_values(cards: Mapping[str, Card], raw: Mapping[str, str]) -> dict[st
         "length_penalty": PENALTIES,
         "nbest": COUNTS,
         "hypothesis": COUNTS,
+        "coverage_penalty": COVERAGES,
+        "no_repeat_ngram": REPEATS,
+        "max_extra": EXTRAS,
+        "step": range(1, parameters.LONGEST + 1),
+        **parameters.OPTIONS,
         **choices.OPTIONS,
     }
 
@@ -167,9 +212,11 @@ def button_label(text: str) -> str:
 
 def _choose(example: str) -> None:
     st.session_state["sentence"] = example
+    parameters.begin_anew()
 
 
 def _exchange_example(cards: Mapping[str, Card]) -> None:
+    parameters.begin_anew()  # pieces and nodes are numbered anew by another model
     before, after = cards.get(st.session_state.get("model_before", "")), cards.get(st.session_state["model"])
     sentence = st.session_state.get("sentence", "")
     if before and after and after.examples and (not sentence or sentence in before.examples):

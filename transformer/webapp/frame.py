@@ -7,12 +7,12 @@ Streamlit runs that page file as if it were the app; ``require`` then calls the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import streamlit as st
@@ -21,7 +21,7 @@ from PIL import Image
 from transformer.analysis.alignment import partners
 from transformer.errors import CheckpointError, InputError, TransformerError
 from transformer.plots import theme
-from transformer.webapp import controls, markup, resources
+from transformer.webapp import controls, markup, parameters, resources
 from transformer.webapp.choices import MapChoices, map_choices, view_picker
 from transformer.webapp.resources import Card, Search
 from transformer.webapp.style import style_sheet
@@ -49,6 +49,8 @@ class PageSpec:
     """The heading, a sentence; or one for each kind of attention."""
     pickers: bool = False
     """Whether kind, layer and head, and what maps are shown of, stand above the page's picture."""
+    own: tuple[str, ...] = ()
+    """What the page draws itself, in ``View.live``: ``head`` (with ``layer``), or those of ``parameters.py``."""
 
 
 PAGES = (
@@ -64,6 +66,18 @@ PAGES = (
         },
         pickers=True,
     ),
+    PageSpec(
+        "decoding",
+        "Use",
+        "Decoding",
+        "What does the model write next, and why?",
+        own=("step", "prefix", "strategy", "sampling", "head"),
+    ),
+    PageSpec("beam", "Use", "Beam", "Which translations did the search weigh, and why did they lose?", own=("node",)),
+    PageSpec("words", "Understand", "From words to vectors", "How does a sentence become numbers?"),
+    PageSpec("looking", "Understand", "How attention works", "How does a word gather what it needs from the others?"),
+    PageSpec("between", "Understand", "Between two attentions", "What happens to a word between two attentions?"),
+    PageSpec("learning", "Understand", "How it was trained", "How did the model come to know this?"),
 )
 """In the order of the navigation; the first is the page at ``/``."""
 
@@ -88,6 +102,20 @@ class View:
     """From 1."""
     choices: MapChoices
     colours: theme.Palette
+    parts: list[tuple[Any, Callable[[], object], float | None]] = field(default_factory=list)
+    """What ``live`` was given."""
+
+    def live(self, draw: Callable[[], object], every: float | None = None) -> None:
+        """Have a part of the page drawn here as a fragment: its widgets run ``draw`` again, and nothing else.
+
+        The frame draws it after the page, as its own: a bound widget of a page would lose its parameter of the URL
+        when the page is left.
+
+        Args:
+            draw: draws it, from this view and ``st.session_state``.
+            every: seconds after which it runs by itself, again and again.
+        """
+        self.parts.append((st.container(), draw, every))
 
 
 _view: ContextVar[View | None] = ContextVar("view", default=None)
@@ -131,6 +159,7 @@ def run() -> None:
     st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
     search = controls.decoding_settings()
+    parameters.keep(spec.own)
     if notes:
         st.html(markup.notice("warning", "\n".join(notes)))
     ribbon = st.container(key="ribbon")
@@ -138,7 +167,7 @@ def run() -> None:
     shown = "shown" if spec.pickers else "hidden"
     with st.container(key=f"{shown}_pickers", gap="xsmall"):
         chosen_view = view_picker()
-        kind, layer, head = controls.map_pickers(card)
+        kind, layer, head = controls.map_pickers(card, heads="head" not in spec.own)
         with st.container(horizontal=True, key="more_choices", gap="small"):
             choices = map_choices(chosen_view)
             targets = st.container(width="content")
@@ -152,13 +181,15 @@ def run() -> None:
     with ribbon:
         record = _inspect(card, translator, sentence, translation.hypotheses[rank - 1].ids, target)
         st.html(_ribbon(record, card))
-    token = _view.set(
-        View(card, translator, sentence, search, translation, record, target, kind, layer, head, choices, colours),
-    )
+    view = View(card, translator, sentence, search, translation, record, target, kind, layer, head, choices, colours)
+    token = _view.set(view)
     try:
         page.run()
     finally:
         _view.reset(token)
+    for place, draw, every in view.parts:
+        with place:
+            st.fragment(draw, run_every=every)()
 
 
 @cache
@@ -170,11 +201,16 @@ def _icon() -> Image.Image:
     return Image.fromarray(small.astype(np.uint8).repeat(16, axis=0).repeat(16, axis=1))
 
 
+def page_file(spec: PageSpec) -> Path:
+    """The file of a page, as navigation and links want it."""
+    return ROOT / "pages" / f"{spec.file}.py"
+
+
 def _navigation() -> dict[str, list[st.Page]]:
     groups: dict[str, list[st.Page]] = {}
     for spec in PAGES:
-        file, first = ROOT / "pages" / f"{spec.file}.py", spec is PAGES[0]
-        page = st.Page(file, title=spec.name, default=first, url_path=None if first else spec.file)
+        first = spec is PAGES[0]
+        page = st.Page(page_file(spec), title=spec.name, default=first, url_path=None if first else spec.file)
         groups.setdefault(spec.group, []).append(page)
     return groups
 
@@ -216,8 +252,7 @@ def _plain_sentences(card: Card) -> Iterator[None]:
     except (CheckpointError, OSError) as error:
         _stop("error", f"The model {card.name} cannot be opened. Choose another model above. What is wrong: {error}")
     except InputError as error:
-        text = str(error)
-        _stop("warning", text[:1].upper() + text[1:])
+        _stop("warning", markup.sentence(str(error)))
     except TransformerError as error:
         _stop("error", f"The model {card.name} does not work. Choose another model above. What is wrong: {error}")
 

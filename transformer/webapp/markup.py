@@ -18,6 +18,11 @@ def escape(text: str) -> str:
     return html.escape(text, quote=True)
 
 
+def sentence(text: str) -> str:
+    """An error's text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def notice(tone: str, text: str) -> str:
     """A plain message. ``tone`` is ``info``, ``warning`` or ``error``."""
     role = "status" if tone == "info" else "alert"

@@ -62,6 +62,22 @@ class Search:
     beam: int
     length_penalty: float
     nbest: int
+    coverage_penalty: float = 0.0
+    no_repeat_ngram: int = 0
+    """0 is off; n forbids a run of n pieces a second time."""
+    max_extra: int = 50
+    """Pieces that a translation may have beyond its source."""
+
+    def options(self) -> dict[str, Any]:
+        """As arguments of ``Translator.translate`` and ``Translator.trace_beams``."""
+        return {
+            "beam_size": self.beam,
+            "length_penalty": self.length_penalty,
+            "nbest": self.nbest,
+            "max_extra": self.max_extra,
+            "coverage_penalty": self.coverage_penalty,
+            "no_repeat_ngram": self.no_repeat_ngram,
+        }
 
 
 def warm() -> bool:
@@ -91,7 +107,7 @@ def translation(translator: Translator, text: str, search: Search) -> Translatio
     Raises:
         InputError: the text is empty or too long.
     """
-    return _translation(translator, translator.fingerprint, text, search.beam, search.length_penalty, search.nbest)
+    return _translation(translator, translator.fingerprint, text, search)
 
 
 def record(translator: Translator, text: str, target_ids: tuple[int, ...] | None, target: str = "") -> AttentionRecord:
@@ -132,10 +148,8 @@ def _engine(folder: str, stamp: tuple[tuple[str, int, int], ...]) -> Translator:
 
 
 @st.cache_data(max_entries=256, show_spinner="Translating …")
-def _translation(
-    _translator: Translator, fingerprint: str, text: str, beam: int, length_penalty: float, nbest: int
-) -> Translation:
-    return _translator.translate(text, beam_size=beam, length_penalty=length_penalty, nbest=nbest)
+def _translation(_translator: Translator, fingerprint: str, text: str, search: Search) -> Translation:
+    return _translator.translate(text, **search.options())
 
 
 @st.cache_data(max_entries=64, show_spinner="Reading the attention maps …")

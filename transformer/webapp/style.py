@@ -6,10 +6,12 @@ import dataclasses
 
 from transformer.plots.theme import MONO, Palette
 
-_SEGMENTS = ":is(.st-key-pickers, .st-key-views, .st-key-choices)"
+_SEGMENTS = ":is(.st-key-pickers, .st-key-views, .st-key-choices, .st-key-strategy_bar, .st-key-pickers_of_step)"
 """Where radio buttons are dressed as segments; ``@segments`` in the rules."""
+_IN_LINE = ":is(.st-key-pickers, .st-key-views, .st-key-pickers_of_step)"
+"""Where their label stands beside them; ``@in_line``."""
 _RULES = """
-[class*="st-key-hidden"] { display: none; }
+[class*="st-key-hidden"], [data-testid="stLayoutWrapper"]:has(> [class*="st-key-hidden"]) { display: none; }
 [class*="st-key-scroll_"] { overflow-x: auto; }
 .stMainBlockContainer { padding: 2.4rem 2.5rem 3rem; max-width: 1360px; }
 .st-key-examples { margin-top: -0.7rem; column-gap: 1.1rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin;
@@ -26,8 +28,8 @@ _RULES = """
 @segments [data-testid="stRadioOption"]:has(input:checked) { background: var(--text); }
 @segments [data-testid="stRadioOption"]:has(input:checked) p { color: var(--background); font-weight: 600; }
 @segments [data-testid="stRadioOption"]:has(input:focus-visible) { box-shadow: inset 0 0 0 3px var(--cross); }
-:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] { display: flex; align-items: center; gap: .55rem; }
-:is(.st-key-pickers, .st-key-views) [data-testid="stRadio"] > label { margin: 0; min-height: 0; color: var(--muted);
+@in_line [data-testid="stRadio"] { display: flex; align-items: center; gap: .55rem; }
+@in_line [data-testid="stRadio"] > label { margin: 0; min-height: 0; color: var(--muted);
   white-space: nowrap; flex: none; }
 .st-key-choices { min-width: min(35rem, 78vw); }
 .st-key-target_choice { min-width: min(22rem, 78vw); }
@@ -55,8 +57,18 @@ _RULES = """
 .chip:focus-visible, .chip:focus { outline: 2px solid var(--text); outline-offset: 1px; }
 .chip small { display: block; font-size: .74rem; color: var(--text); text-align: center; }
 .sure .chip { padding: .2rem .5rem; font-size: 1rem; text-align: center; }
+.chip.looked { background: color-mix(in srgb, var(--cross) calc(var(--share) * .6), var(--background)); }
+.chip.muted { text-decoration: line-through; opacity: .7; }
+.chip.closed { min-width: 2rem;
+  background: repeating-linear-gradient(45deg, var(--line) 0 2px, var(--masked) 2px 7px); }
+.chip.newest { outline: 2px solid var(--text); outline-offset: 1px; font-weight: 600; }
+.chip.later { opacity: .45; }
+.chip.picked, .chip.typed { border-bottom: 3px solid var(--decoder); }
+.way { display: grid; gap: .35rem; min-height: 3.6rem; }
 .translation { font-size: 1.75rem; line-height: 1.3; font-weight: 600; overflow-wrap: anywhere; }
 .under { color: var(--muted); font-size: .92rem; }
+.attempt { border-top: 1px solid var(--line); padding-top: .4rem; color: var(--text); max-width: 48rem; }
+.attempt b { color: var(--cross); margin-right: .4rem; }
 .kind { font-size: 1rem; }
 .kind i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .45rem; }
 .checks { font-size: .88rem; color: var(--muted); }
@@ -67,6 +79,7 @@ _RULES = """
 .checks small { color: var(--muted); }
 .scroll { overflow-x: auto; }
 table.figures { border-collapse: collapse; font-size: .92rem; }
+.under + .scroll { margin-top: .9rem; }
 table.figures caption { text-align: left; color: var(--muted); padding-bottom: .3rem; }
 table.figures th { text-align: left; font-weight: 600; color: var(--muted); }
 table.figures th, table.figures td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
@@ -85,5 +98,5 @@ def style_sheet(colours: Palette) -> str:
     """A ``<style>`` element with the palette as variables and the rules of every page."""
     values = {key: value for key, value in dataclasses.asdict(colours).items() if key != "name"}
     variables = "".join(f"--{key}:{value};" for key, value in values.items())
-    rules = _RULES.replace("@segments", _SEGMENTS)
+    rules = _RULES.replace("@segments", _SEGMENTS).replace("@in_line", _IN_LINE)
     return f"<style>:root{{{variables}--mono:{MONO};}}{rules}</style>"

@@ -1,0 +1,63 @@
+"""How decoding goes on: the strategy, and the beginning that the user forces, with its undo."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from transformer.errors import InputError
+from transformer.webapp import markup, parameters
+from transformer.webapp.decoding import path as paths
+from transformer.webapp.decoding.computing import Strategy
+from transformer.webapp.frame import View
+
+_TYPED, _REFUSED = "decoding_beginning", "decoding_refused"
+
+
+def show(view: View) -> tuple[Strategy, paths.Path]:
+    """Draw the controls; returns the strategy and the forced beginning, empty if nothing is forced."""
+    path = paths.parse(parameters.prefix_box())
+    with st.container(horizontal=True, key="strategy_bar", vertical_alignment="bottom", gap="medium"):
+        name = parameters.strategy_picker()
+        st.text_input(
+            "Force a beginning",
+            key=_TYPED,
+            placeholder="Type it and press Enter",
+            on_change=_type,
+            args=(view,),
+            width=300,
+            help=f"The {view.card.target} translation is made to begin with this text; the model goes on from there.",
+        )
+        st.button("Undo", key="undo", on_click=_set, args=(paths.undone(path),), disabled=not path)
+        st.button("Start over", key="start_over", on_click=_start_over, disabled=not path)
+    drawn = "shown" if name == "sampling" else "hidden"
+    with st.container(horizontal=True, key=f"{drawn}_sampling", gap="small", vertical_alignment="bottom"):
+        temperature, top_k, top_p, seed = parameters.sampling_settings()
+    refused = st.session_state.pop(_REFUSED, "")
+    if refused:
+        st.html(markup.notice("warning", refused))
+    return Strategy(name, view.search, temperature, top_k, top_p, seed), path
+
+
+def pick(path: paths.Path, before: tuple[int, ...], number: int) -> None:
+    """Write the piece ``number`` behind ``before`` and decode on from there; a callback."""
+    _set(paths.picked(path, before, number))
+
+
+def _set(path: paths.Path) -> None:
+    st.session_state["prefix"] = paths.written(path)
+    st.session_state[_TYPED] = ""
+
+
+def _start_over() -> None:
+    _set(())
+    st.session_state["step"] = 1
+
+
+def _type(view: View) -> None:
+    try:
+        ids = view.translator.ids_of(st.session_state[_TYPED])
+    except InputError as error:
+        st.session_state[_REFUSED] = markup.sentence(str(error))
+        return
+    st.session_state["prefix"] = paths.written(paths.typed(ids))
+    st.session_state["step"] = len(ids) + 1  # clamped to the last step

@@ -1,0 +1,19 @@
+"""Sentences on which greedy search goes wrong, by model.
+
+They are our own, and were found by ``python -m benchmarks.greedy MODEL --sentences 150``: for each, a beam of 5 finds a
+translation that the model itself finds more probable than the one greedy search ends with. What the page says about
+them is computed anew each time.
+"""
+
+from __future__ import annotations
+
+FLAWED: dict[str, tuple[str, ...]] = {
+    "en-de-multi30k": (
+        "A little girl in a yellow dress is riding a bicycle with the mountains in the background.",
+        "A man is looking by the sea.",
+        "Two women are climbing a rock under a bridge at night.",
+        "Two women are waiting while a dog is watching.",
+        "A man is taking a picture in the middle of a field.",
+    )
+}
+"""The first is shown first."""
