@@ -5,7 +5,8 @@ head    another head is chosen by its picker
 view    the page turns to this view from the other one
 
 Each is done in the view of all heads and in that of one head, with sentences of 30 and of 128 source pieces, <SOS> and
-<EOS> included. The figure is the median, in seconds. The clock is the browser's: it starts when the key or the button
+<EOS> included. The maps are the encoder's, which then are 30 x 30 and 128 x 128 whatever the translation; --kind takes
+others. The figure is the median, in seconds. The clock is the browser's: it starts when the key or the button
 of the mouse goes down, and stops with the first frame after the last change to any picture of the page. "payload_bytes"
 is what came over the websocket for it (median). Last come the ratios to what is promised: one second at 30 pieces, two
 at 128. Needs Chromium, and playwright: pip install -r tests/requirements.txt
@@ -30,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the product, fro
 
 from benchmarks.browser import CHROMIUM, ROOT, chromium, serving
 from benchmarks.common import Usage, count, emit, leave, other_cpu, parser, read_usage, wait_until_quiet
+from transformer.capture.record import KINDS
 from transformer.catalogue import TOKENIZER, found, resolve
 from transformer.errors import InputError, TransformerError, problem
 from transformer.plots.labels import visible
@@ -114,13 +116,13 @@ Measured = dict[tuple[str, str, int], Answers]
 class Visit:
     """A tab on the attention page, with its clock and the bytes that have come over its websocket."""
 
-    def __init__(self, browser: Browser, address: str, model: str) -> None:
+    def __init__(self, browser: Browser, address: str, model: str, kind: str) -> None:
         self.received = 0
         self.page: Page = browser.new_page(viewport=WINDOW)
         self.page.set_default_timeout(PATIENCE)
         self.page.on("websocket", lambda socket: socket.on("framereceived", self._count))
         self.page.add_init_script(_CLOCK)
-        self.page.goto(f"{address}/attention?model={model}")
+        self.page.goto(f"{address}/attention?model={model}&kind={kind}")
         self.page.wait_for_selector(".st-key-large_map .heatmaplayer image")
         self.heads = self.page.locator(".st-key-head input").count()
         self.head = 1
@@ -233,7 +235,7 @@ def usage() -> Usage | None:
     return None if now is None else dataclasses.replace(now, own=tree_seconds(os.getpid()))
 
 
-def report(measured: Measured, model: str, cores: int, others: float | None) -> dict[str, float]:
+def report(measured: Measured, model: str, kind: str, cores: int, others: float | None) -> dict[str, float]:
     """Print a line for each action, view and length; the ratios of Enter to what is promised."""
     ratios = {}
     for (action, view, pieces), answers in measured.items():
@@ -248,6 +250,7 @@ def report(measured: Measured, model: str, cores: int, others: float | None) -> 
             other_cpu=others,
             action=action,
             view=view,
+            kind=kind,
             source_pieces=pieces,
             target_pieces=round(statistics.median(answers.target_pieces)),
             payload_bytes=round(statistics.median(answers.payload)),
@@ -300,6 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     options.add_argument("--model", help="name of a checkpoint (the app's usual one)")
     options.add_argument("--pieces", type=count, nargs="+", default=list(PROMISES), help="source pieces (30 128)")
+    options.add_argument("--kind", choices=KINDS, default=KINDS[0], help="of attention (encoder)")
     options.add_argument("--rounds", type=count, default=10, help="turns that are counted (10)")
     options.add_argument("--cores", type=count, default=2, help="for server and browser together (2)")
     chosen = options.parse_args(arguments)
@@ -314,11 +318,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.copytree(ROOT / ".streamlit", Path(folder) / ".streamlit")
         shutil.copytree(model, Path(folder) / "checkpoints" / model.name, ignore=shutil.ignore_patterns("snapshots"))
         with serving(Path(folder)) as address, chromium() as browser:
-            visit = Visit(browser, address, model.name)
+            visit = Visit(browser, address, model.name, chosen.kind)
             before = usage()
             answers = measure(visit, lengths, chosen.rounds)
             others = other_cpu(before, usage())
-    emit(ratios=report(answers, model.name, cores, others))
+    emit(ratios=report(answers, model.name, chosen.kind, cores, others))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Take the pictures of the README from the real app: python docs/screenshots.py [NAME ...]
 
-Each is the whole page in a browser without a screen. Needs Chromium, and playwright: pip install -r
+Each is the upper part of the page in a browser without a screen. Needs Chromium, and playwright: pip install -r
 tests/requirements.txt
 """
 
@@ -21,7 +21,7 @@ from benchmarks.browser import ROOT, chromium, serving
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SENTENCE = "She has never been to Paris, but her brothers have."
+SENTENCE = "If it rains tomorrow, we will stay at home."
 ATTENTION = {"sentence": SENTENCE}
 SHOTS: dict[str, tuple[str, dict[str, str], str]] = {
     "attention": ("attention", {**ATTENTION, "layer": "4"}, ".st-key-large_map"),
@@ -31,11 +31,13 @@ SHOTS: dict[str, tuple[str, dict[str, str], str]] = {
     "mask": ("attention", {**ATTENTION, "view": "mask", "kind": "decoder"}, ".js-plotly-plot"),
     "figures": ("attention", {**ATTENTION, "view": "figures"}, ".st-key-figures_table"),
     "across-layers": ("attention", {**ATTENTION, "view": "across layers"}, ".js-plotly-plot"),
+    "decoding": ("decoding", {"sentence": SENTENCE, "step": "4"}, ".js-plotly-plot"),
+    "beam": ("beam", {"sentence": "Where is the station?"}, ".js-plotly-plot"),
 }
 """By name of the file: page, parameters of its address, and what must be on it."""
 WIDTH, HEIGHT = 1280, 900
-COLOURS = 128
-"""Colours of a stored picture; flat surfaces need no more, and the file is a third as large."""
+TALLEST = 1500
+"""Pixels; what lies below is left out."""
 
 
 def take(page: Page, address: str, name: str) -> None:
@@ -46,10 +48,11 @@ def take(page: Page, address: str, name: str) -> None:
     page.wait_for_function("document.querySelector('.stApp').dataset.testScriptState === 'notRunning'")
     page.wait_for_timeout(2500)  # Plotly draws after the script has ended
     height = page.evaluate("document.querySelector('.stMainBlockContainer').scrollHeight")
-    page.set_viewport_size({"width": WIDTH, "height": max(HEIGHT, int(height))})
+    page.set_viewport_size({"width": WIDTH, "height": min(max(HEIGHT, int(height)), TALLEST)})
     page.wait_for_timeout(1000)
     picture = Image.open(io.BytesIO(page.screenshot()))
-    picture.convert("RGB").quantize(COLOURS).save(ROOT / "docs" / f"{name}.png", optimize=True)
+    small = picture.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small.save(ROOT / "docs" / f"{name}.png", optimize=True)
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 

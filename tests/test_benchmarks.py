@@ -468,11 +468,12 @@ def test_answers_are_told_with_what_was_promised(capsys: pytest.CaptureFixture[s
         ("enter", "all heads", 128): page.Answers([3.0, 1.0, 1.5], [5, 3, 4], [100, 90, 110]),
         ("head", "one head", 30): page.Answers([0.2], [9], [31]),
     }
-    assert page.report(found, "toy", 2, 0.01) == {"all heads, 128 pieces/promised": 0.75}
+    assert page.report(found, "toy", "cross", 2, 0.01) == {"all heads, 128 pieces/promised": 0.75}
     first, second = lines(capsys)
     assert {"benchmark", "system", "preset", "value", "unit", "threads", "other_cpu"} <= first.keys()
     assert (first["value"], first["lowest"], first["highest"], first["rounds"]) == (1.5, 1.0, 3.0, 3)
     assert (first["payload_bytes"], first["source_pieces"], first["target_pieces"]) == (4, 128, 100)
+    assert first["kind"] == "cross"
     assert (second["action"], second["view"], second["value"]) == ("head", "one head", 0.2)
 
 

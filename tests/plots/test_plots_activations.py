@@ -35,6 +35,18 @@ def test_a_large_map_is_bytes_and_no_names() -> None:
     assert figure.data[0].z.max() == 255
 
 
+def test_a_long_sentence_is_low_and_names_what_has_room() -> None:
+    labels = [f"w{place}" for place in range(128)]
+    figure = activation_map(np.ones((128, 16), np.float32), range(16), labels, "encoder", theme.LIGHT, chosen=50)
+    assert figure.layout.height < 800
+    places, texts = figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext
+    assert texts[places.index(50)] == "<b>w50</b>"
+    assert all(text.strip("</b>") == f"w{place}" for place, text in zip(places, texts, strict=True))
+    row = (figure.layout.height - 44) / 128
+    assert min(np.diff(places)) * row >= 10  # no two run into each other
+    assert figure.data[0].hovertext[3][0] == "4. w3"
+
+
 def test_nothing_active_is_still_a_picture() -> None:
     figure = activation_map(np.zeros((2, 3), np.float32), [0, 1, 2], LABELS, "encoder", theme.LIGHT)
     assert figure.data[0].z.max() == 0.0

@@ -56,6 +56,9 @@ def test_steps_of_zero_are_left_out_of_a_logarithmic_axis() -> None:
     figure = panels([shown], theme.LIGHT, logarithmic_steps=True)
     assert list(figure.data[0].x) == [5]
     assert figure.layout.xaxis.type == "log"
+    bare = panels([shown], theme.LIGHT, named=False)
+    assert [note.text for note in bare.layout.annotations] == ["<b>loss</b>"]
+    assert bare.layout.margin.r < figure.layout.margin.r
 
 
 @pytest.mark.parametrize("shown", [[], [Panel("nothing", ())], [Panel("empty", (line("none"),))]])

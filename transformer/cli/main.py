@@ -189,9 +189,7 @@ def _steering(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", action="store_true", help="draw each piece at random instead of searching")
     sampling = parser.add_argument_group("with --sample")
     sampling.add_argument("--temperature", type=float, metavar="T", help="below 1 bolder, above 1 more even (1)")
-    sampling.add_argument(
-        "--top-k", type=int, metavar="K", help="draw from the K most probable pieces; 0 is off (0)"
-    )
+    sampling.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable pieces; 0 is off (0)")
     sampling.add_argument(
         "--top-p", type=float, metavar="P", help="draw from the fewest pieces that hold this probability (1)"
     )

@@ -17,8 +17,12 @@ from transformer.plots.heatmap import against_the_rest, cell_height, label_space
 from transformer.plots.labels import escape, percent, visible
 from transformer.plots.theme import Palette
 
+CELLS_WITH_NAMES = 40_000
+"""Maps of more cells than this name a position on hover only where the axis does."""
 CELLS_WITH_UNITS = 250_000
 """Maps of more cells than this do not name the unit on hover, which would be megabytes."""
+NAMED = 40
+"""Positions up to which each is named beside its row."""
 CELLS_WITH_NUMBERS = 420
 """Maps of more cells than this show their numbers on hover only."""
 
@@ -57,7 +61,9 @@ def activation_map(
             colorscale=[[0.0, scale[0][1]], [1e-6, _shade(kind, colours, 0.35)], [1.0, scale[1][1]]],
             showscale=False,
             customdata=np.broadcast_to(units, shown.shape).astype(np.int16) if named else None,
-            hovertemplate="%{y}: unit %{customdata}, activation %{z:.3f}<extra></extra>"
+            hovertext=_names(labels, shown.shape[1]) if shown.size <= CELLS_WITH_NAMES else None,
+            hovertemplate=f"{'%{hovertext}' if shown.size <= CELLS_WITH_NAMES else '%{y}'}: "
+            "unit %{customdata}, activation %{z:.3f}<extra></extra>"
             if named
             else "%{y}<extra></extra>",
         )
@@ -97,7 +103,7 @@ def unit_map(
     full = largest(shown)
     numbers = shown.size <= CELLS_WITH_NUMBERS
     text = np.array([[f"{value:.1f}" if value >= 0.05 else "" for value in row] for row in shown], dtype=object)
-    strong = against_the_rest(shown / np.float32(full), kind, colours)
+    strong = against_the_rest((shown / full).astype(np.float32), kind, colours)
     trace = go.Heatmap(
         z=shown,
         zmin=0.0,
@@ -110,7 +116,8 @@ def unit_map(
         texttemplate="%{text}" if numbers else None,
         textfont={"color": theme.readable_on(colours.background), "size": 11},
         customdata=np.broadcast_to(np.array(units, dtype=np.int32), shown.shape),
-        hovertemplate="unit %{customdata} at '%{y}': %{z:.4f}<extra></extra>",
+        hovertext=_names(labels, shown.shape[1]),
+        hovertemplate="%{hovertext}: unit %{customdata}, activation %{z:.4f}<extra></extra>",
     )
     figure = go.Figure(trace)
     if numbers and strong.any():  # a trace has one colour of text
@@ -120,6 +127,7 @@ def unit_map(
             text=np.where(strong, text, ""),
             textfont={"color": theme.readable_on(theme.kind_colour(kind, colours)), "size": 11},
             customdata=None,
+            hovertext=None,
             hoverinfo="skip",
             hovertemplate=None,
         )
@@ -193,8 +201,8 @@ def share_bars(names: Sequence[str], shares: Sequence[float], kinds: Sequence[st
 
 
 def _height(positions: int) -> int:
-    """Pixels of the row of one position."""
-    return min(cell_height(positions), 26)
+    """Pixels of the row of one position; a long sentence is drawn low, or the next picture would be far below."""
+    return min(cell_height(positions), 26) if positions <= NAMED else max(640 // positions, 3)
 
 
 def _shade(kind: str, colours: Palette, share: float) -> str:
@@ -209,8 +217,19 @@ def _box(x0: float, x1: float, y0: float, y1: float, colours: Palette) -> dict[s
 def _pieces(labels: Sequence[str], colours: Palette, small: bool, chosen: int | None) -> dict[str, Any]:
     """An integer axis with a piece at each place; the chosen one in bold."""
     texts = [escape(visible(label)) for label in labels]
+    every = 1 if len(texts) <= NAMED else -(-12 // _height(len(texts)))
+    # of a long sentence, those that have room, and the chosen one in any case
+    rows = range(0, len(texts), every)
+    named = [place for place in rows if chosen is None or abs(place - chosen) >= every]
+    named = sorted([*named, *([] if chosen is None else [chosen])])
     return {
         **piece_axis("", colours, small),
-        "tickvals": list(range(len(texts))),
-        "ticktext": [f"<b>{text}</b>" if place == chosen else text for place, text in enumerate(texts)],
+        "tickvals": named,
+        "ticktext": [f"<b>{texts[place]}</b>" if place == chosen else texts[place] for place in named],
     }
+
+
+def _names(labels: Sequence[str], columns: int) -> NDArray[np.str_]:
+    """What hovering calls the position of each cell, [T, columns]: its place from 1, and its piece."""
+    names = np.array([f"{place}. {escape(visible(label))}" for place, label in enumerate(labels, start=1)])
+    return np.repeat(names[:, None], columns, axis=1)

@@ -56,6 +56,7 @@ def panels(
     logarithmic_steps: bool = False,
     height: int = PANEL,
     axis: str = "updates",
+    named: bool = True,
 ) -> go.Figure:
     """Draw panels on top of each other over one step axis.
 
@@ -67,6 +68,7 @@ def panels(
         logarithmic_steps: the step axis shows powers of ten evenly; steps of 0 are then left out.
         height: of one panel, in pixels.
         axis: what the steps are.
+        named: the lines' names stand at their ends; needless where a panel has but one.
     """
     count = max(len(shown), 1)
     gap = min(0.32 / count, 0.12)
@@ -101,12 +103,13 @@ def panels(
                 "font": {"size": 12, "color": colours.text},
             }
         )
-        notes += _names(panel, f"y{suffix}", colours)
+        if named:
+            notes += _names(panel, f"y{suffix}", colours)
     figure.update_layout(
         **theme.base_layout(colours),
         **layout,
         height=top + bottom + height * count + 24 * (count - 1),
-        margin={"l": 56, "r": NAMES, "t": top, "b": bottom},
+        margin={"l": 56, "r": NAMES if named else 16, "t": top, "b": bottom},
         annotations=notes,
         shapes=[_upright(step, colours.muted, 1, "dot") for step in marks]
         + ([_upright(chosen, colours.text, 2, "solid")] if chosen is not None else []),

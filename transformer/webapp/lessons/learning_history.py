@@ -45,7 +45,8 @@ def show(view: View, pair: Pair) -> None:
             )
             return
         settings = own_settings(view.translator.meta)
-        shown = _panels(course, settings is not None and settings.select == "exact")
+        exact = settings is not None and settings.select == "exact"
+        shown = _panels(course, exact)
         marks = cached.snapshot_steps(view.card)
         picture(
             panels(shown, view.colours, marks=marks),
@@ -57,7 +58,7 @@ def show(view: View, pair: Pair) -> None:
         notes = []
         if marks:
             notes.append("Dotted lines: where a snapshot of the weights was kept.")
-        if course.signature and len(course.dev_bleu):
+        if course.signature and len(course.dev_bleu) and not exact:
             notes.append(f"BLEU on dev: {course.signature}.")
         if course.best_step is not None:
             notes.append(f"The best evaluation was after {course.best_step:,} updates.")

@@ -148,6 +148,7 @@ def _course(view: View, pair: Pair, chosen: int | str, looks: dict[int | str, Lo
             chosen=finished if chosen == LAST else int(chosen),
             logarithmic_steps=True,
             height=170,
+            named=False,
             axis="updates, the finished model last",
         ),
         "learning_snapshots",

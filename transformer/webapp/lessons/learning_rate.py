@@ -91,8 +91,8 @@ def _updates(view: View, pair: Pair, rates: tuple[float, ...], settings: Any) ->
     run = cached.adam(view.translator, pair.source, pair.ids, rates, settings)
     st.html(
         f'<div class="under">The training data is one pair, {markup.escape(pair.called)}; Adam starts with empty '
-        f"averages. Loss with label smoothing {settings.label_smoothing:g}: {run.losses[0]:.4f} before the first "
-        f"update, <b>{run.losses[-1]:.4f}</b> after the last. Two weights are followed: the one with the largest "
+        f"averages. Loss with label smoothing {settings.label_smoothing:g}: {run.losses[0]:.5f} before the first "
+        f"update, <b>{run.losses[-1]:.5f}</b> after the last. Two weights are followed: the one with the largest "
         f"gradient, and one beside it with a middling one. Their gradients differ {_times(run)}, their first moves do "
         "not. As long as the steps are small and every update sees this one pair, g hardly changes and Δw stays near "
         "the whole rate; batches that disagree bring it down.</div>"
@@ -102,9 +102,10 @@ def _updates(view: View, pair: Pair, rates: tuple[float, ...], settings: Any) ->
     with left:
         picture(
             panels(
-                [Panel("loss of this pair, nats", (Line("loss", steps, run.losses, points=True),), decimals=4)],
+                [Panel("loss of this pair, nats", (Line("loss", steps, run.losses, points=True),), decimals=5)],
                 view.colours,
                 height=230,
+                named=False,
             ),
             "learning_adam",
             f"{view.card.name} updates",
