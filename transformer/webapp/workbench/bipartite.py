@@ -13,6 +13,9 @@ from transformer.webapp.workbench.pictures import clicked, picture
 KEY = "lines_picture"
 THRESHOLDS = tuple(round(step / 100, 2) for step in (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90))
 
+ALL = ("all", 0)
+"""No token is followed. None would mean to Streamlit that nothing is chosen."""
+
 
 def show(view: View, maps: KindView) -> None:
     """Draw the view. A mean or maximum is one set of lines; "one head" may be joined by others."""
@@ -54,9 +57,9 @@ def chosen_all(maps: KindView) -> list[tuple[int, int]]:
 
 
 def _focus(maps: KindView) -> tuple[int | None, str]:
-    places = [None] + [(side, index) for side in SIDES for index in range(len(_axis(maps, side)))]
+    places = [ALL, *((side, index) for side in SIDES for index in range(len(_axis(maps, side))))]
     if st.session_state.get("line_focus") not in places:
-        st.session_state["line_focus"] = None
+        st.session_state["line_focus"] = ALL
     chosen = st.selectbox(
         "Follow",
         places,
@@ -64,11 +67,11 @@ def _focus(maps: KindView) -> tuple[int | None, str]:
         key="line_focus",
         width=230,
     )
-    return (None, SIDES[0]) if chosen is None else (chosen[1], chosen[0])
+    return (None, SIDES[0]) if chosen == ALL else (chosen[1], chosen[0])
 
 
-def _called(maps: KindView, place: tuple[str, int] | None) -> str:
-    return "all" if place is None else f"{place[0]} {place[1] + 1}. {_axis(maps, place[0])[place[1]]}"
+def _called(maps: KindView, place: tuple[str, int]) -> str:
+    return "all" if place == ALL else f"{place[0]} {place[1] + 1}. {_axis(maps, place[0])[place[1]]}"
 
 
 def _axis(maps: KindView, side: str) -> tuple[str, ...]:
@@ -79,4 +82,4 @@ def _follow() -> None:
     data = clicked(KEY)
     if data:
         place = (str(data[0]), int(data[1]))
-        st.session_state["line_focus"] = None if st.session_state.get("line_focus") == place else place
+        st.session_state["line_focus"] = ALL if st.session_state.get("line_focus") == place else place
