@@ -72,7 +72,7 @@ def test_cold_root_then_typing_then_the_map(page: Page, server: str, workplace: 
     box.fill("A <b>dog</b>")
     box.press("Enter")
     page.wait_for_url("**sentence=A*")
-    page.get_by_role("link", name="Attention").click()
+    page.get_by_role("link", name="Attention", exact=True).click()
     tokens = [p.label for p in transformer.load(workplace / "checkpoints" / "tiny").tokenizer.pieces("A <b>dog</b>")]
     wait_for_labels(page, "x", tokens)
     assert sentence(page) == "A <b>dog</b>"

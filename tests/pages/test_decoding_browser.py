@@ -98,7 +98,7 @@ def test_step_click_undo_and_back(page: Page, server: str, model: Translator) ->
 
 
 def test_play_runs_to_the_end_and_arrows_move_the_step(page: Page, server: str, model: Translator) -> None:
-    count = len(model.translate(SENTENCE, beam_size=1, max_extra=10).ids)
+    count = len(model.steps(SENTENCE, model.translate(SENTENCE, beam_size=1, max_extra=10).ids))
     visit(page, server, step=max(count - 3, 1))
     page.get_by_role("button", name="Play", exact=True).click()
     on_step(page, count)

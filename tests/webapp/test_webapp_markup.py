@@ -48,5 +48,5 @@ def test_empty_pieces_have_a_sign(label: str) -> None:
 
 def test_failed_checks_are_said_first() -> None:
     good, bad = Check("rows sum to one", True, 1e-7, 1e-5, ""), Check("nothing on padding", False, 0.5, 0.0, "")
-    assert "All 1 checks of these numbers hold" in markup.checks_line([good])
+    assert "The check of these numbers holds" in markup.checks_line([good])
     assert "1 of 2 checks failed: do not trust this picture" in markup.checks_line([good, bad])

@@ -37,6 +37,11 @@ def grown_map(view: KindView, layer: int, head: int, step: int, colours: Palette
     later = {"type": "rect", "x0": -0.5, "x1": weights.shape[1] - 0.5, "y0": step + 0.5, "y1": count - 0.5}
     if step + 1 < count:
         figure.add_shape(**later, fillcolor=colours.background, line={"width": 0}, layer="above")
+    told = figure.data[0].customdata
+    if told is not None:  # what cannot be pointed at need not be sent
+        told = np.array(told, dtype=object)
+        told[step + 1 :] = ""
+        figure.data[0].customdata = told
     rows = marked(tick_text(view.rows), [step])
     figure.update_yaxes(ticktext=[text if row <= step else "" for row, text in enumerate(rows)])
     if view.kind == "decoder":  # the keys are what has been read: one more with each step

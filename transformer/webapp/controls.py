@@ -146,19 +146,14 @@ def decoding_settings() -> Search:
     return Search(int(beam), float(penalty), min(int(count), int(beam)), float(coverage), blocked, int(extra))
 
 
-def map_pickers(card: Card, heads: bool = True) -> tuple[str, int, int]:
-    """Kind, layer and head (both from 1), in one row; without ``heads`` the page draws ``head_pickers`` itself."""
+def map_pickers(card: Card, decoder: bool = False) -> tuple[str, int, int]:
+    """Kind, layer and head (both from 1), in one row; with ``decoder`` the layers are the decoder's, whatever kind."""
     with st.container(horizontal=True, key="pickers", vertical_alignment="bottom"):
         kind = segments("Kind of attention", KINDS, DEFAULT_KIND, "kind")
-        layer, head = head_pickers(card, kind) if heads else (1, 1)
+        layers = tuple(range(1, card.layers("cross" if decoder else kind) + 1))
+        layer = segments("Layer", layers, layers[-1], "layer")
+        head = segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
     return kind, layer, head
-
-
-def head_pickers(card: Card, kind: str) -> tuple[int, int]:
-    """Layer and head of one kind of attention, both from 1."""
-    layers = tuple(range(1, card.layers(kind) + 1))
-    layer = segments("Layer", layers, layers[-1], "layer")
-    return layer, segments("Head", tuple(range(1, card.heads + 1)), 1, "head")
 
 
 def target_choice(count: int) -> tuple[int, str]:

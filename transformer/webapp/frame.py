@@ -49,8 +49,10 @@ class PageSpec:
     """The heading, a sentence; or one for each kind of attention."""
     pickers: bool = False
     """Whether kind, layer and head, and what maps are shown of, stand above the page's picture."""
+    heads: bool = False
+    """Whether layer and head of the decoder stand there, and nothing else."""
     own: tuple[str, ...] = ()
-    """What the page draws itself, in ``View.live``: ``head`` (with ``layer``), or those of ``parameters.py``."""
+    """What of ``parameters.py`` the page draws itself, in the first part that it gives to ``View.live``."""
 
 
 PAGES = (
@@ -71,7 +73,8 @@ PAGES = (
         "Use",
         "Decoding",
         "What does the model write next, and why?",
-        own=("step", "prefix", "strategy", "sampling", "head"),
+        heads=True,
+        own=("step", "prefix", "strategy", "sampling"),
     ),
     PageSpec("beam", "Use", "Beam", "Which translations did the search weigh, and why did they lose?", own=("node",)),
     PageSpec("words", "Understand", "From words to vectors", "How does a sentence become numbers?"),
@@ -104,18 +107,20 @@ class View:
     colours: theme.Palette
     parts: list[tuple[Any, Callable[[], object], float | None]] = field(default_factory=list)
     """What ``live`` was given."""
+    lead: Any = None
+    """Where the live parts of a page that owns parameters (``PageSpec.own``) are drawn: above all else on it."""
 
     def live(self, draw: Callable[[], object], every: float | None = None) -> None:
         """Have a part of the page drawn here as a fragment: its widgets run ``draw`` again, and nothing else.
 
-        The frame draws it after the page, as its own: a bound widget of a page would lose its parameter of the URL
-        when the page is left.
+        The frame draws it after the page, as its own. Of a page that owns parameters it is drawn in a container of the
+        frame: a bound widget of a page, or in a container of a page, loses its parameter when the page is left.
 
         Args:
             draw: draws it, from this view and ``st.session_state``.
             every: seconds after which it runs by itself, again and again.
         """
-        self.parts.append((st.container(), draw, every))
+        self.parts.append((st.container() if self.lead is None else self.lead, draw, every))
 
 
 _view: ContextVar[View | None] = ContextVar("view", default=None)
@@ -159,18 +164,19 @@ def run() -> None:
     st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
     search = controls.decoding_settings()
-    parameters.keep(spec.own)
+    said = st.empty()  # always there: what comes after keeps its place
     if notes:
-        st.html(markup.notice("warning", "\n".join(notes)))
+        said.html(markup.notice("warning", "\n".join(notes)))
     ribbon = st.container(key="ribbon")
     heading = st.container()
-    shown = "shown" if spec.pickers else "hidden"
+    shown = "shown" if spec.pickers else "heads" if spec.heads else "hidden"
     with st.container(key=f"{shown}_pickers", gap="xsmall"):
         chosen_view = view_picker()
-        kind, layer, head = controls.map_pickers(card, heads="head" not in spec.own)
+        kind, layer, head = controls.map_pickers(card, decoder=spec.heads)
         with st.container(horizontal=True, key="more_choices", gap="small"):
             choices = map_choices(chosen_view)
             targets = st.container(width="content")
+    first = st.container(key="lead")
     heading.header(spec.title if isinstance(spec.title, str) else spec.title[kind], anchor=False)
     with ribbon:
         translator, translation = _translate(card, sentence, search)
@@ -181,15 +187,39 @@ def run() -> None:
     with ribbon:
         record = _inspect(card, translator, sentence, translation.hypotheses[rank - 1].ids, target)
         st.html(_ribbon(record, card))
-    view = View(card, translator, sentence, search, translation, record, target, kind, layer, head, choices, colours)
+    view = View(
+        card,
+        translator,
+        sentence,
+        search,
+        translation,
+        record,
+        target,
+        kind,
+        layer,
+        head,
+        choices,
+        colours,
+        lead=first if spec.own else None,
+    )
     token = _view.set(view)
     try:
         page.run()
     finally:
         _view.reset(token)
+    owning = view.parts.pop(0) if spec.own and view.parts else (first, None, None)
+    with first:
+        st.fragment(_lead, run_every=owning[2])(spec.own, owning[1])
     for place, draw, every in view.parts:
         with place:
             st.fragment(draw, run_every=every)()
+
+
+def _lead(own: tuple[str, ...], draw: Callable[[], object] | None) -> None:
+    """The first live part of a page, with the parameters of single pages: one fragment, at one place on every page."""
+    with parameters.placed(own):
+        if draw is not None:
+            draw()
 
 
 @cache

@@ -105,6 +105,8 @@ def checks_line(checks: Sequence[Check]) -> str:
         f"{len(failed)} of {len(checks)} checks failed: do not trust this picture"
         if failed
         else f"All {len(checks)} checks of these numbers hold"
+        if len(checks) > 1
+        else "The check of these numbers holds"
     )
     parts = "".join(
         f'<li class="{"good" if check.ok else "bad"}">{"✓" if check.ok else "✗"} {escape(check.name)} '

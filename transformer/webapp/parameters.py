@@ -1,13 +1,17 @@
 """Parameters of the URL that belong to single pages: the step, the node of the search tree, how decoding goes on.
 
-A bound widget that lives on one page only would lose its parameter on the others and come back empty after Back. So
-each of these is drawn on every page: by the page that wants it (``PageSpec.own``, inside ``View.live``), else hidden by
-``keep``. To change one from a button or a click, set ``st.session_state[name]`` in the callback.
+A bound widget that lives on one page only would lose its parameter on the others and come back empty after Back; one
+that moves from page to page loses it at the next change of page. So all of these are drawn on every page, each at the
+same place, which ``placed`` makes: by the page that wants it (``PageSpec.own``, inside ``View.live``), else hidden. To
+change one from a button or a click, set ``st.session_state[name]`` in the callback.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
 
 import streamlit as st
 
@@ -28,6 +32,45 @@ OPTIONS: dict[str, Sequence[object]] = {
     "seed": SEEDS,
 }
 """What these parameters of the URL may be."""
+
+
+_places: ContextVar[dict[str, Any] | None] = ContextVar("places", default=None)
+
+
+@contextlib.contextmanager
+def placed(own: Sequence[str]) -> Iterator[None]:
+    """Make the places of these widgets, draw those in which nothing is to be seen, and let the page draw the others.
+
+    Args:
+        own: names of those that the page draws; ``sampling`` stands for all of ``sampling_settings``.
+    """
+    hidden: dict[str, Callable[[], object]] = {
+        "strategy": strategy_picker,
+        "step": step_slider,
+        "sampling": sampling_settings,
+        "prefix": prefix_box,
+        "node": node_box,
+    }
+    shown = {name: "shown" if name in own else "hidden" for name in hidden}
+    line = "shown" if {"strategy", "step"} & set(own) else "hidden"
+    with st.container(key="parameters", gap="small"):
+        with st.container(horizontal=True, key=f"{line}_line", vertical_alignment="bottom", gap="medium"):
+            places = {
+                "strategy": st.container(key=f"{shown['strategy']}_strategy", width="content"),
+                "step": st.container(key=f"{shown['step']}_step"),
+            }
+        places["sampling"] = st.container(key=f"{shown['sampling']}_sampling")
+        places |= {name: st.container(key=f"hidden_{name}") for name in ("prefix", "node")}
+    token = _places.set(places)
+    try:
+        for name, draw in hidden.items():
+            if name not in own:
+                draw()
+        yield
+        for name in [name for name in hidden if name in places]:  # a page that stopped early
+            hidden[name]()
+    finally:
+        _places.reset(token)
 
 
 def step_slider(count: int = LONGEST, disabled: bool = False) -> int:
@@ -55,11 +98,18 @@ def prefix_box() -> str:
 
 def strategy_picker() -> str:
     """How the next piece is chosen."""
-    return segments("Strategy", STRATEGIES, STRATEGIES[0], "strategy")
+    with _place("strategy"):
+        return segments("Strategy", STRATEGIES, STRATEGIES[0], "strategy")
 
 
-def sampling_settings() -> tuple[float, int, float, int]:
+def sampling_settings(shown: bool = False) -> tuple[float, int, float, int]:
     """Temperature, top-k (0 is off), top-p (1 is off) and seed."""
+    name = "shown_row" if shown else "hidden_row"
+    with _place("sampling"), st.container(horizontal=True, key=name, vertical_alignment="bottom", gap="small"):
+        return _sampling_row()
+
+
+def _sampling_row() -> tuple[float, int, float, int]:
     temperature = st.select_slider(
         "Temperature",
         TEMPERATURES,
@@ -94,36 +144,23 @@ def sampling_settings() -> tuple[float, int, float, int]:
     return float(temperature), k, p, int(seed or 0)
 
 
-def keep(own: Sequence[str]) -> None:
-    """Draw, hidden, all of these widgets that a page does not draw itself.
-
-    Args:
-        own: names of those that it draws; ``sampling`` stands for all of ``sampling_settings``.
-    """
-    hidden: dict[str, Callable[[], object]] = {
-        "step": step_slider,
-        "node": node_box,
-        "prefix": prefix_box,
-        "strategy": strategy_picker,
-        "sampling": sampling_settings,
-    }
-    with st.container(key="hidden_parameters"):
-        for name, draw in hidden.items():
-            if name not in own:
-                draw()
-
-
 def begin_anew() -> None:
     """Forget what belongs to another sentence; a callback."""
     st.session_state.update(step=1, node="", prefix="")
 
 
+def _place(name: str) -> Any:
+    """Where a widget is to be drawn; it is then no longer missing."""
+    return (_places.get() or {}).pop(name, None) or contextlib.nullcontext()
+
+
 def _slider(steps: Sequence[int], disabled: bool) -> int:
     keep_among("step", steps, steps[0])
-    chosen = st.select_slider("Step", steps, steps[0], key="step", bind="query-params", disabled=disabled)
+    with _place("step"):
+        chosen = st.select_slider("Step", steps, steps[0], key="step", bind="query-params", disabled=disabled)
     return int(chosen)
 
 
 def _hidden_text(name: str) -> str:
-    with st.container(key=f"hidden_{name}"):
+    with _place(name):
         return st.text_input(name, key=name, bind="query-params", label_visibility="collapsed") or ""

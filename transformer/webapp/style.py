@@ -6,12 +6,13 @@ import dataclasses
 
 from transformer.plots.theme import MONO, Palette
 
-_SEGMENTS = ":is(.st-key-pickers, .st-key-views, .st-key-choices, .st-key-strategy_bar, .st-key-pickers_of_step)"
+_SEGMENTS = ":is(.st-key-pickers, .st-key-views, .st-key-choices, .st-key-shown_strategy)"
 """Where radio buttons are dressed as segments; ``@segments`` in the rules."""
-_IN_LINE = ":is(.st-key-pickers, .st-key-views, .st-key-pickers_of_step)"
+_IN_LINE = ":is(.st-key-pickers, .st-key-views)"
 """Where their label stands beside them; ``@in_line``."""
 _RULES = """
 [class*="st-key-hidden"], [data-testid="stLayoutWrapper"]:has(> [class*="st-key-hidden"]) { display: none; }
+.st-key-heads_pickers :is(.st-key-views, .st-key-kind, .st-key-more_choices) { display: none; }
 [class*="st-key-scroll_"] { overflow-x: auto; }
 .stMainBlockContainer { padding: 2.4rem 2.5rem 3rem; max-width: 1360px; }
 .st-key-examples { margin-top: -0.7rem; column-gap: 1.1rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin;

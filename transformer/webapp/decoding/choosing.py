@@ -16,8 +16,14 @@ _TYPED, _REFUSED = "decoding_beginning", "decoding_refused"
 def show(view: View) -> tuple[Strategy, paths.Path]:
     """Draw the controls; returns the strategy and the forced beginning, empty if nothing is forced."""
     path = paths.parse(parameters.prefix_box())
-    with st.container(horizontal=True, key="strategy_bar", vertical_alignment="bottom", gap="medium"):
-        name = parameters.strategy_picker()
+    name = parameters.strategy_picker()
+    temperature, top_k, top_p, seed = parameters.sampling_settings(shown=name == "sampling")
+    return Strategy(name, view.search, temperature, top_k, top_p, seed), path
+
+
+def beginning(view: View, path: paths.Path) -> None:
+    """Draw what forces a beginning and takes it back."""
+    with st.container(horizontal=True, key="beginning", vertical_alignment="bottom", gap="small"):
         st.text_input(
             "Force a beginning",
             key=_TYPED,
@@ -29,13 +35,9 @@ def show(view: View) -> tuple[Strategy, paths.Path]:
         )
         st.button("Undo", key="undo", on_click=_set, args=(paths.undone(path),), disabled=not path)
         st.button("Start over", key="start_over", on_click=_start_over, disabled=not path)
-    drawn = "shown" if name == "sampling" else "hidden"
-    with st.container(horizontal=True, key=f"{drawn}_sampling", gap="small", vertical_alignment="bottom"):
-        temperature, top_k, top_p, seed = parameters.sampling_settings()
     refused = st.session_state.pop(_REFUSED, "")
     if refused:
         st.html(markup.notice("warning", refused))
-    return Strategy(name, view.search, temperature, top_k, top_p, seed), path
 
 
 def pick(path: paths.Path, before: tuple[int, ...], number: int) -> None:

@@ -1,4 +1,8 @@
-"""What the decoding page computes with, kept between reruns; see ``transformer.webapp.resources``."""
+"""What the decoding page computes with, kept between reruns; see ``transformer.webapp.resources``.
+
+Steps are kept as they are and shared, for nothing changes them: a copy of so many candidates would take longer than all
+else that a step needs.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ def continued(translator: Translator, text: str, strategy: Strategy, prefix: tup
     return _continued(translator, translator.fingerprint, text, strategy, prefix)
 
 
-def steps(translator: Translator, text: str, ids: tuple[int, ...]) -> list[DecodingStep]:
+def steps(translator: Translator, text: str, ids: tuple[int, ...]) -> tuple[DecodingStep, ...]:
     """Every step of writing ``ids``, with the ``WEIGHED`` most probable candidates of each."""
     return _steps(translator, translator.fingerprint, text, ids)
 
@@ -87,12 +91,12 @@ def _continued(
     return _translator.translate(text, **search.options(), prefix_ids=prefix).best
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def _steps(_translator: Translator, fingerprint: str, text: str, ids: tuple[int, ...]) -> list[DecodingStep]:
-    return _translator.steps(text, ids, count=WEIGHED)
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _steps(_translator: Translator, fingerprint: str, text: str, ids: tuple[int, ...]) -> tuple[DecodingStep, ...]:
+    return tuple(_translator.steps(text, ids, count=WEIGHED))
 
 
-@st.cache_data(max_entries=256, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False)
 def _changed(
     _translator: Translator, fingerprint: str, text: str, before: tuple[int, ...], change: Change
 ) -> DecodingStep:

@@ -85,7 +85,7 @@ def interventions(walk: Walk, layer: int, head: int) -> Change:
             width=200,
             disabled=forced is not None,
         )
-        reach = st.selectbox("In", REACHES, key="intervention_reach", width=190)
+        reach = st.selectbox("In which heads", REACHES, key="intervention_reach", width=190)
     places = tuple(sorted(place for group in muted for place in group)) if forced is None else ()
     return Change(
         places,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from transformer.errors import InputError
-from transformer.webapp import controls, markup, resources
+from transformer.webapp import markup, resources
 from transformer.webapp.decoding import choosing, computing, growing, looking, stepper, telling, weighing
 from transformer.webapp.decoding.walk import Walk
 from transformer.webapp.frame import View
@@ -20,18 +20,20 @@ def show(view: View, every: float | None = None) -> None:
         hypothesis = computing.continued(view.translator, view.sentence, strategy, prefix)
         steps = computing.steps(view.translator, view.sentence, hypothesis.ids)
     except InputError as error:
+        choosing.beginning(view, path)
         st.html(
             markup.notice("warning", f"{markup.sentence(str(error))}\nPress Start over, or type another beginning.")
         )
         return
     stepper.advance(len(steps))
-    step = stepper.show(len(steps))
+    with st.container(horizontal=True, key="steering", vertical_alignment="bottom", gap="medium"):
+        step = stepper.show(len(steps))
+        choosing.beginning(view, path)
+    layer, head = view.layer - 1, view.head - 1
     walk = Walk(view, strategy, path, hypothesis, steps, step - 1)
     st.html(telling.way(walk))
     left, right = st.columns([6, 5], gap="medium")
     with right, st.container(gap="small"):
-        with st.container(horizontal=True, key="pickers_of_step"):
-            layer, head = (number - 1 for number in controls.head_pickers(view.card, "cross"))
         looked, notes = st.empty(), st.empty()
         change = looking.interventions(walk, layer, head)
         changed = None

@@ -49,10 +49,8 @@ def show(count: int) -> int:
         The step, from 1.
     """
     playing = bool(st.session_state.get(_PLAYING))
-    buttons, slider = st.columns([3, 7], vertical_alignment="bottom")
-    with slider:
-        step = min(parameters.step_slider(count, disabled=playing), count)
-    with buttons, st.container(horizontal=True, key="stepper", gap="small"):
+    step = min(parameters.step_slider(count, disabled=playing), count)
+    with st.container(horizontal=True, key="stepper", vertical_alignment="bottom", gap="small", width="content"):
         st.button("Previous", key="step_back", on_click=_go, args=(step - 1,), disabled=step <= 1)
         st.button("Next", key="step_on", on_click=_go, args=(step + 1,), disabled=step >= count)
         label = "Pause" if playing else "Play"

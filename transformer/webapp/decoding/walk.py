@@ -22,7 +22,7 @@ class Walk:
     path: Path
     """The forced beginning."""
     hypothesis: TranslationHypothesis
-    steps: list[DecodingStep]
+    steps: tuple[DecodingStep, ...]
     step: int
     """From 0: position t of the decoder, which writes piece t + 1."""
 

@@ -8,12 +8,19 @@ them is computed anew each time.
 from __future__ import annotations
 
 FLAWED: dict[str, tuple[str, ...]] = {
+    "en-fr": (
+        "Several people are talking to each other at the bus stop.",
+        "An old man with a white beard is playing the guitar in the middle of a field.",
+        "Two women are riding bicycles while a dog is watching.",
+        "A group of children are riding bicycles under a bridge at night.",
+        "A man is carrying a large box while a dog is watching.",
+    ),
     "en-de-multi30k": (
         "A little girl in a yellow dress is riding a bicycle with the mountains in the background.",
         "A man is looking by the sea.",
         "Two women are climbing a rock under a bridge at night.",
         "Two women are waiting while a dog is watching.",
         "A man is taking a picture in the middle of a field.",
-    )
+    ),
 }
 """The first is shown first."""
