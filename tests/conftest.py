@@ -5,8 +5,11 @@ The laws under test hold for any weights, so nothing here is trained.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes test at once, and each would use all cores
 
 import pytest
 import torch

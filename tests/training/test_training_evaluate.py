@@ -175,9 +175,7 @@ def test_several_reference_files(translator: Translator, tmp_path: Path) -> None
     assert "nrefs:var" in result["bleu_signature"]
     assert result["reference"] == "a.de, b.de"
     short = written(tmp_path, "c.de", ["x"])
-    with pytest.raises(
-        DataError, match=r"--reference must have as many lines as --source \(2\), but it was '1 in .*c.de"
-    ):
+    with pytest.raises(DataError, match=r"--reference must have as many lines as --source \(2\), but it was '1 in "):
         evaluate_files(translator, tmp_path / "a.en", [first, short])
 
 
