@@ -19,7 +19,7 @@ import torch
 import transformer
 from transformer import engine, results
 from transformer.capture.record import KINDS, AttentionRecord
-from transformer.decoding.batch import start
+from transformer.decoding.step import start
 from transformer.engine import CacheSizes, Intervention, SamplingOptions, Translator, cache_sizes
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.probe import Probe
@@ -262,12 +262,7 @@ def test_a_cache_is_as_large_as_it_says(translator: Translator) -> None:
         for _ in range(3):
             _, state = step(torch.tensor([9]), state)
 
-    def size(*groups: tuple[torch.Tensor, ...]) -> int:
-        return sum(tensor.numel() * tensor.element_size() for group in groups for tensor in group)
-
-    assert cache_sizes(translator.config, len(source), 3) == CacheSizes(
-        size(state.cross_keys, state.cross_values), size(state.self_keys, state.self_values)
-    )
+    assert cache_sizes(translator.config, len(source), 3) == CacheSizes(state.source.nbytes, state.own.nbytes)
 
 
 @pytest.mark.parametrize("text", ODD)

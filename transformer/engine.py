@@ -17,11 +17,12 @@ from transformer.capture.record import AttentionRecord, FloatArray
 from transformer.catalogue import resolve
 from transformer.checkpoint import Checkpoint, load_checkpoint
 from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
-from transformer.decoding.batch import start, translate_ids
+from transformer.decoding.batch import translate_ids
 from transformer.decoding.beam import trace_beam_search
 from transformer.decoding.candidates import weigh
 from transformer.decoding.options import Hypothesis, SamplingOptions, SearchOptions
 from transformer.decoding.sampling import sample
+from transformer.decoding.step import start
 from transformer.decoding.trace import BeamTrace
 from transformer.errors import InputError, problem
 from transformer.nn.model import Transformer
@@ -372,7 +373,7 @@ class Translator:
         ids = [piece.id for piece in self._source_pieces(text)]
         prefix = self._prefix_ids(prefix_ids)
         limit = options.max_length(len(ids), self.config.max_length)
-        step, state = start(self.model, [ids], options)
+        step, state = start(self.model, [ids], options.coverage_penalty > 0.0)
         return trace_beam_search(step, state, limit, options, self._label, self._device, prefix)
 
     def score(self, text: str, target: str) -> ScoredTarget:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.decoding.candidates import rank_of, top, weigh
+from transformer.decoding.candidates import best_of_rows, rank_of, top, weigh
 
 COARSE = st.lists(st.sampled_from([-3.0, -2.0, -1.0, -math.inf]), min_size=5, max_size=12)
 few = settings(max_examples=60, deadline=None)
@@ -68,3 +68,36 @@ def test_an_even_distribution_is_as_uncertain_as_can_be() -> None:
     assert found.entropy == pytest.approx(math.log(8.0))
     assert found.rest == pytest.approx(3 / 8)
     assert [piece for piece, _ in found.best] == [3, 4, 5, 6, 7]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    sentences=st.integers(1, 3),
+    width=st.integers(1, 4),
+    vocabulary=st.sampled_from([8, 67, 68, 300, 515, 700]),
+    count=st.integers(1, 8),
+    steps=st.sampled_from([0, 3, 40]),
+)
+def test_blocks_lose_no_candidate(seed, sentences, width, vocabulary, count, steps) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = -torch.rand(sentences * width, vocabulary, generator=generator) * 5
+    totals = -torch.rand(sentences, width, generator=generator)
+    if steps:  # equals, in a row and between rows
+        log_probs, totals = (log_probs * steps).round() / steps, (totals * 4).round() / 4
+    log_probs[torch.rand(log_probs.shape, generator=generator) < 0.1] = -math.inf
+    if width > 1:
+        totals[0, -1] = -math.inf
+    values, flat = best_of_rows(totals, log_probs, count)
+    for sentence in range(sentences):
+        own = log_probs.view(sentences, width, vocabulary)[sentence]
+        everything = [
+            (float(totals[sentence, row] + own[row, piece]), row * vocabulary + piece)
+            for row in range(width)
+            for piece in range(3, vocabulary)
+        ]
+        wanted = sorted(everything, key=lambda one: (-one[0], one[1]))[:count]
+        possible = [one for one in wanted if one[0] > -math.inf]
+        found = list(zip(values[sentence], flat[sentence].tolist(), strict=True))
+        assert found[: len(possible)] == possible
+        assert all(value == -math.inf for value, _ in found[len(possible) :])

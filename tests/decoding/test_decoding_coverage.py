@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from transformer.config import EOS_ID, SOS_ID, ModelConfig
-from transformer.decoding.batch import start, translate_ids
+from transformer.decoding.batch import translate_ids
 from transformer.decoding.beam import beam_search, trace_beam_search
 from transformer.decoding.coverage import CoveredState
 from transformer.decoding.options import SearchOptions
+from transformer.decoding.step import start
 from transformer.nn.attention import attention_pattern, attention_scores
 from transformer.nn.model import Transformer
 
@@ -75,7 +76,7 @@ def test_the_penalty_is_that_of_a_forced_pass_in_batches_too(model, sources) -> 
 
 def test_every_node_of_a_tree_has_its_own(model, sources) -> None:
     options = SearchOptions(beam_size=3, nbest=3, max_extra=2, coverage_penalty=1.0)
-    step, state = start(model, [sources[0]], options)
+    step, state = start(model, [sources[0]], options.coverage_penalty > 0.0)
     trace = trace_beam_search(step, state, 6, options, str, forced=(7, 9))
     for index in range(1, len(trace.nodes)):
         expected = log_coverage(model, sources[0], trace.tokens(index))
@@ -84,10 +85,10 @@ def test_every_node_of_a_tree_has_its_own(model, sources) -> None:
 
 def test_the_search_that_counts_is_otherwise_the_one_that_does_not(model, sources) -> None:
     options = SearchOptions(beam_size=3, nbest=3, max_extra=4)
-    counting, state = start(model, sources, SearchOptions(coverage_penalty=1.0))
+    counting, state = start(model, sources, coverage=True)
     assert isinstance(state, CoveredState)
     found = beam_search(counting, state, [7, 9, 7], options)
-    step, plain = start(model, sources, options)
+    step, plain = start(model, sources, options.coverage_penalty > 0.0)
     for one, other in zip(found, beam_search(step, plain, [7, 9, 7], options), strict=True):
         assert [hypothesis.tokens for hypothesis in one] == [hypothesis.tokens for hypothesis in other]
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from transformer.capture.capture import capture
 from transformer.capture.sink import Recorder
 from transformer.config import SOS_ID
-from transformer.decoding.batch import start
 from transformer.decoding.beam import beam_search
 from transformer.decoding.options import SearchOptions
+from transformer.decoding.step import start
 from transformer.engine import Translator
 from transformer.nn.probe import watching
 from transformer.nn.state import DecoderState
@@ -73,7 +73,7 @@ def test_attention_of_every_row_is_that_of_a_forced_pass(
         for kind in ("self_attn", "cross_attn")
     ]
     options = SearchOptions(beam_size=beam_size, nbest=beam_size)
-    plain, state = start(model, sources, options)
+    plain, state = start(model, sources, options.coverage_penalty > 0.0)
     compared = 0
 
     def step(last: Tensor, state: Watched) -> tuple[Tensor, Watched]:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-
-from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.decoding.beam import beam_search
-from transformer.decoding.coverage import CoveredState
 from transformer.decoding.options import Hypothesis, SearchOptions
-from transformer.decoding.step import StepFunction, covered_step, model_step
+from transformer.decoding.step import start
 from transformer.errors import InputError, problem
 
 if TYPE_CHECKING:
@@ -66,7 +62,7 @@ def translate_ids(
         model.eval()
     try:
         for batch in batches_by_length([len(source) for source in sources], options.beam_size, token_budget):
-            step, state = start(model, [sources[index] for index in batch], options)
+            step, state = start(model, [sources[index] for index in batch], options.coverage_penalty > 0.0)
             limits = [options.max_length(len(sources[index]), positions) for index in batch]
             together = beam_search(step, state, limits, options, device, forced)
             for index, found in zip(batch, together, strict=True):
@@ -77,24 +73,6 @@ def translate_ids(
         if was_training:
             model.train()
     return results
-
-
-def start(
-    model: Transformer, sources: Sequence[Sequence[int]], options: SearchOptions | None = None
-) -> tuple[StepFunction[Any], Any]:
-    """The step function that a search with ``options`` needs, and the state of these sources before the first step.
-
-    The state keeps what cross-attention needs of the encoder's output, computed once.
-    """
-    longest = max(len(source) for source in sources)
-    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
-    ids = torch.tensor(rows, dtype=torch.int64, device=next(model.parameters()).device)
-    with torch.inference_mode():
-        mask = ids != PAD_ID
-        state = model.start(model.encode(ids, mask), mask)
-        if options is None or options.coverage_penalty == 0.0:
-            return model_step(model), state
-        return covered_step(model), CoveredState.start(state, mask & (ids != SOS_ID) & (ids != EOS_ID))
 
 
 def batches_by_length(lengths: Sequence[int], beam_size: int, token_budget: int) -> list[list[int]]:

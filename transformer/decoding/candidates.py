@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transformer.decoding.rules import forbid
+from transformer.decoding.rules import NEVER_WRITTEN, forbid
+
+BLOCK = 64
+"""Pieces in a block of ``best_of_rows``."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,59 @@ def top(scores: Tensor, count: int) -> tuple[list[list[float]], Tensor]:
     best = scores.topk(min(count + 1, scores.size(1)), dim=1)
     values = best.values.tolist()
     for place, row in enumerate(values):
-        if any(one == other != -math.inf for one, other in itertools.pairwise(row)):
+        if _has_equals(row):
             order = scores[place].sort(descending=True, stable=True)
             values[place] = order.values[:count].tolist()
             best.indices[place, :count] = order.indices[:count]
     return [row[:count] for row in values], best.indices[:, :count]
+
+
+def best_of_rows(totals: Tensor, log_probs: Tensor, count: int) -> tuple[list[list[float]], Tensor]:
+    """The best ``count`` candidates of B sentences with W rows each, best first; equals as in ``top``.
+
+    A candidate's value is its row's total plus its log-probability; the pieces that are never written are left out.
+    Sums and order over all B * W * V candidates would take longer than the softmax that made them, so the rows are cut
+    into blocks of ``BLOCK`` pieces and only blocks with the highest peaks are gone through. They hold the best: at most
+    n blocks have a peak above the (n + 1)-th best value, and adding a total in floating point keeps the order of what
+    it is added to.
+
+    Args:
+        totals: [B, W], -inf for a row that counts for nothing.
+        log_probs: [B * W, V].
+        count: how many.
+
+    Returns:
+        Their values, and row * V + piece, int64 [B, count].
+    """
+    sentences, width = totals.shape
+    vocabulary = log_probs.size(1)
+    first = max(NEVER_WRITTEN) + 1
+    blocks = (vocabulary - first) // BLOCK
+    if width * blocks <= 2 * (count + 1):  # so small that nothing is left out
+        return top(forbid(totals.view(-1, 1) + log_probs).view(sentences, width * vocabulary), count)
+    tail = first + blocks * BLOCK
+    peaks = log_probs[:, first:tail].unfold(1, BLOCK, BLOCK).amax(dim=2) + totals.view(-1, 1)
+    chosen = peaks.view(sentences, width * blocks).topk(count + 1, dim=1).indices
+    row = chosen // blocks
+    starts = row * vocabulary + (first + (chosen - row * blocks) * BLOCK)
+    device = log_probs.device
+    places = (starts[:, :, None] + torch.arange(BLOCK, device=device)).flatten(1)
+    if tail < vocabulary:  # the pieces behind the last whole block
+        last = torch.arange(width, device=device)[:, None] * vocabulary + torch.arange(tail, vocabulary, device=device)
+        places = torch.cat((places, last.flatten().expand(sentences, -1)), dim=1)
+    values = totals.gather(1, places // vocabulary) + log_probs.view(sentences, -1).gather(1, places)
+    best = values.topk(count + 1, dim=1)
+    found, flat = best.values.tolist(), places.gather(1, best.indices)[:, :count]
+    for place, listed in enumerate(found):
+        if _has_equals(listed):
+            whole = forbid(totals[place, :, None] + log_probs.view(sentences, width, vocabulary)[place])
+            (found[place],), (flat[place],) = top(whole.view(1, -1), count)
+    return [listed[:count] for listed in found], flat
+
+
+def _has_equals(values: list[float]) -> bool:
+    """Whether two neighbours are equal; what cannot be written at all (-inf) does not count."""
+    return any(one == other != -math.inf for one, other in itertools.pairwise(values))
 
 
 def rank_of(scores: Tensor, values: Tensor, pieces: Tensor) -> Tensor:

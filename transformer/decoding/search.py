@@ -56,7 +56,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import EOS_ID, SOS_ID
-from transformer.decoding.candidates import rank_of, top
+from transformer.decoding.candidates import best_of_rows, rank_of
 from transformer.decoding.options import SearchOptions, length_penalty
 from transformer.decoding.rules import check_forced, check_numbers, forbid, repeats
 from transformer.decoding.step import AnyState, CoverageState, State, StepFunction
@@ -129,6 +129,8 @@ class _Sentence:
             if total == -math.inf:
                 break
             row, token = divmod(flat[rank], vocabulary)
+            if self._observer is None and token != EOS_ID and len(kept) == beam_size:
+                continue  # pruned, and nobody wants to know
             candidate = Prefix(
                 token, log_probs[rank], total, self.live[row], length, coverage[row] if coverage else 0.0
             )
@@ -218,6 +220,7 @@ def search(
     last = torch.full((len(active),), SOS_ID, dtype=torch.int64, device=device)
     totals = torch.zeros(len(active), 1, dtype=torch.float32, device=device)
     width = 1
+    count = 1 if options.beam_size == 1 and observer is None else 2 * options.beam_size
     to_force = list(forced)[::-1]
     with torch.inference_mode():
         while active:
@@ -228,7 +231,7 @@ def search(
             else:
                 vocabulary = log_probs.size(-1)
                 barred = _repeated(active, width, options.no_repeat_ngram) if options.no_repeat_ngram else ([], [])
-                candidates = _best(totals, log_probs, 2 * options.beam_size, *barred)
+                candidates = _best(totals, log_probs, count, *barred)
                 for sentence, values, pieces, flat, covered in zip(active, *candidates, coverage, strict=True):
                     sentence.advance(values, pieces, flat, vocabulary, covered)
 
@@ -298,10 +301,10 @@ def _best(
         count: how many.
         barred_rows: with ``barred_pieces`` names the candidates that must not be written.
     """
-    batch, width = totals.shape
-    scores = forbid(totals.view(-1, 1) + log_probs)
+    allowed = log_probs
     if barred_rows:
-        scores[barred_rows, barred_pieces] = -math.inf
-    values, indices = top(scores.view(batch, width * log_probs.size(-1)), count)
-    pieces = log_probs.reshape(batch, -1).gather(1, indices).tolist()
+        allowed = log_probs.clone()
+        allowed[barred_rows, barred_pieces] = -math.inf
+    values, indices = best_of_rows(totals, allowed, count)
+    pieces = log_probs.reshape(totals.size(0), -1).gather(1, indices).tolist()
     return values, pieces, indices.tolist()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.decoding.coverage import CoveredState
-from transformer.nn.probe import register_hooks, watching
+from transformer.nn.probe import observed, register_hooks, watching
+from transformer.nn.quick import Quick
 
 if TYPE_CHECKING:
     from transformer.nn.model import Transformer
@@ -42,14 +44,16 @@ The log-probabilities must be the plain output of a log-softmax, none above 0; s
 search (``rules``)."""
 
 
-def model_step(model: Transformer) -> StepFunction[DecoderState]:
-    """The step function of a model; its state comes from ``model.start``.
+def model_step(model: Transformer, quick: Quick | None = None) -> StepFunction[DecoderState]:
+    """The step function of a model; its state comes from ``model.start``, or from ``quick.start``.
 
-    The softmax is always taken in float32, whatever the precision of the weights.
+    ``quick`` is the same model made ready for when nobody looks; without it the model itself takes every step. The
+    softmax is always taken in float32, whatever the precision of the weights.
     """
 
     def step(last: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        hidden, state = model.step(last, state)
+        take = model.step if quick is None or observed() else quick.step
+        hidden, state = take(last, state)
         return torch.log_softmax(model.project(hidden).float(), dim=-1), state
 
     return step
@@ -71,6 +75,32 @@ def covered_step(model: Transformer) -> StepFunction[CoveredState]:
         return log_probs, state.grown(inner, sink.kept[0])
 
     return step
+
+
+def start(
+    model: Transformer, sources: Sequence[Sequence[int]], coverage: bool = False
+) -> tuple[StepFunction[Any], Any]:
+    """The step function of a search, and the state of these sources before the first step.
+
+    The state keeps what cross-attention needs of the encoder's output, computed once.
+
+    Args:
+        model: the model.
+        sources: each with its <SOS> and <EOS>.
+        coverage: whether the search has a coverage penalty; the state is a ``CoveredState`` then.
+    """
+    longest = max(len(source) for source in sources)
+    rows = [[*source, *[PAD_ID] * (longest - len(source))] for source in sources]
+    ids = torch.tensor(rows, dtype=torch.int64, device=next(model.parameters()).device)
+    with torch.inference_mode():
+        mask = ids != PAD_ID
+        if not (coverage or model.training or observed()):
+            quick = Quick(model)
+            return model_step(model, quick), quick.start(ids, mask)
+        state = model.start(model.encode(ids, mask), mask)
+        if not coverage:
+            return model_step(model), state
+        return covered_step(model), CoveredState.start(state, mask & (ids != SOS_ID) & (ids != EOS_ID))
 
 
 class _Keeper:

@@ -67,23 +67,27 @@ class Decoder(nn.Module):
 
     def step(self, x: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """One more position: x [N, 1, D] and the state so far -> ([N, 1, D], the state with this position)."""
-        cross_mask = key_mask(state.source_mask)
-        keys: list[Tensor] = []
-        values: list[Tensor] = []
+        grown: list[Tensor] = []
         for index, layer in enumerate(self):
+            cross_keys, cross_values, source_mask = state.of_every_row(index)
 
             def self_attention(y: Tensor, layer: DecoderLayer = layer, index: int = index) -> Tensor:
-                key, value = layer.self_attn.project_keys_values(y)
-                keys.append(torch.cat((state.self_keys[index], key), dim=2))
-                values.append(torch.cat((state.self_values[index], value), dim=2))
-                return layer.self_attn.attend(y, keys[-1], values[-1], None)
+                newest = torch.stack(layer.self_attn.project_keys_values(y), dim=1)
+                grown.append(torch.cat((state.own[:, index], newest), dim=3))
+                keys, values = grown[-1].unbind(1)
+                return layer.self_attn.attend(y, keys, values, None)
 
-            def cross_attention(y: Tensor, layer: DecoderLayer = layer, index: int = index) -> Tensor:
-                return layer.cross_attn.attend(y, state.cross_keys[index], state.cross_values[index], cross_mask)
+            def cross_attention(
+                y: Tensor,
+                layer: DecoderLayer = layer,
+                keys: Tensor = cross_keys,
+                values: Tensor = cross_values,
+                mask: Tensor = source_mask,
+            ) -> Tensor:
+                return layer.cross_attn.attend(y, keys, values, key_mask(mask))
 
             x = layer(x, self_attention, cross_attention)
-        grown = DecoderState(tuple(keys), tuple(values), state.cross_keys, state.cross_values, state.source_mask)
-        return self.norm(x), grown
+        return self.norm(x), state.grown(torch.stack(grown, dim=1))
 
 
 class Transformer(nn.Module):
@@ -165,12 +169,8 @@ class Transformer(nn.Module):
 
     def start(self, memory: Tensor, source_mask: Tensor) -> DecoderState:
         """The state before the first step: keys and values of the memory [N, S, D] computed once, nothing decoded."""
-        cross = [layer.cross_attn.project_keys_values(memory) for layer in self.decoder]
-        empty = memory.new_empty(memory.size(0), self.config.heads, 0, self.config.head_width)
-        nothing = (empty,) * self.config.decoder_layers
-        return DecoderState(
-            nothing, nothing, tuple(key for key, _ in cross), tuple(value for _, value in cross), source_mask
-        )
+        cross = [torch.stack(layer.cross_attn.project_keys_values(memory), dim=1) for layer in self.decoder]
+        return DecoderState.start(torch.stack(cross, dim=1), source_mask)
 
     def step(self, last: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one position: last ids [N] -> (hidden [N, D], new state). The old state stays usable."""
