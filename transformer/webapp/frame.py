@@ -80,6 +80,12 @@ PAGES = (
     PageSpec("words", "Understand", "From words to vectors", "How does a sentence become numbers?"),
     PageSpec("looking", "Understand", "How attention works", "How does a word gather what it needs from the others?"),
     PageSpec("between", "Understand", "Between two attentions", "What happens to a word between two attentions?"),
+    PageSpec(
+        "masks",
+        "Understand",
+        "The decoder and its masks",
+        "What may a word look at while it is being written?",
+    ),
     PageSpec("learning", "Understand", "How it was trained", "How did the model come to know this?"),
 )
 """In the order of the navigation; the first is the page at ``/``."""
