@@ -11,8 +11,10 @@ import numpy as np
 from transformer.config import EOS_ID, SOS_ID, SPECIAL_PIECES
 from transformer.errors import DataError, problem
 from transformer.text.batching import Batch, Example
-from transformer.text.corpus import read_parallel
-from transformer.text.tokenizer import train_tokenizer
+from transformer.text.corpus import Pair, read_parallel
+from transformer.text.tokenizer import Tokenizer, train_tokenizer
+
+SHIPPED = Path(__file__).resolve().parents[1] / "checkpoints" / "en-de-multi30k" / "tokenizer.model"
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,34 @@ def multi30k(folder: Path, vocab_size: int) -> list[Example]:
     Raises:
         DataError: there are no such files.
     """
+    pairs = _pairs(folder, "train")
+    tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+    return _in_pieces(pairs, tokenizer)
+
+
+def multi30k_test(folder: Path) -> list[Example]:
+    """The pairs of Multi30k's test2016, English to German, in the pieces of the shipped model.
+
+    Args:
+        folder: holds ``test_2016_flickr.en.gz`` and ``test_2016_flickr.de.gz``, or ``multi30k/`` with them.
+
+    Raises:
+        DataError: there are no such files.
+    """
+    return _in_pieces(_pairs(folder, "test_2016_flickr"), Tokenizer.load(SHIPPED))
+
+
+def _pairs(folder: Path, part: str) -> list[Pair]:
     inner = folder / "multi30k"
     folder = inner if inner.is_dir() else folder
-    if not (folder / "train.en.gz").is_file():
-        rule = "must be a folder with Multi30k's train.en.gz and train.de.gz"
+    sides = [folder / f"{part}.{language}.gz" for language in ("en", "de")]
+    if not all(side.is_file() for side in sides):
+        rule = f"must be a folder with Multi30k's {sides[0].name} and {sides[1].name}"
         raise DataError(problem("--data", rule, str(folder), "run: python -m transformer data multi30k"))
-    pairs = read_parallel(folder / "train.en.gz", folder / "train.de.gz")
-    tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+    return list(read_parallel(*sides))
+
+
+def _in_pieces(pairs: list[Pair], tokenizer: Tokenizer) -> list[Example]:
     return [(tokenizer.encode(pair.source), tokenizer.encode_target(pair.target)) for pair in pairs]
 
 
