@@ -17,6 +17,8 @@ from transformer.decoding.rules import NEVER_WRITTEN, forbid
 
 BLOCK = 64
 """Pieces in a block of ``best_of_rows``."""
+SMALL = 1 << 15
+"""Candidates below which plain sums and order are quicker."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def best_of_rows(totals: Tensor, log_probs: Tensor, count: int) -> tuple[list[li
     """The best ``count`` candidates of B sentences with W rows each, best first; equals as in ``top``.
 
     A candidate's value is its row's total plus its log-probability; the pieces that are never written are left out.
-    Sums and order over all B * W * V candidates would take longer than the softmax that made them, so the rows are cut
+    Sums and order over many candidates would take longer than the softmax that made them, so the rows are then cut
     into blocks of ``BLOCK`` pieces and only blocks with the highest peaks are gone through. They hold the best: at most
     n blocks have a peak above the (n + 1)-th best value, and adding a total in floating point keeps the order of what
     it is added to.
@@ -74,7 +76,7 @@ def best_of_rows(totals: Tensor, log_probs: Tensor, count: int) -> tuple[list[li
     vocabulary = log_probs.size(1)
     first = max(NEVER_WRITTEN) + 1
     blocks = (vocabulary - first) // BLOCK
-    if width * blocks <= 2 * (count + 1):  # so small that nothing is left out
+    if log_probs.numel() < SMALL or width * blocks <= 2 * (count + 1):
         return top(forbid(totals.view(-1, 1) + log_probs).view(sentences, width * vocabulary), count)
     tail = first + blocks * BLOCK
     peaks = log_probs[:, first:tail].unfold(1, BLOCK, BLOCK).amax(dim=2) + totals.view(-1, 1)
