@@ -87,6 +87,7 @@ PAGES = (
         "What may a word look at while it is being written?",
     ),
     PageSpec("learning", "Understand", "How it was trained", "How did the model come to know this?"),
+    PageSpec("writing", "Understand", "How it writes", "How does the model write a translation, word by word?"),
 )
 """In the order of the navigation; the first is the page at ``/``."""
 

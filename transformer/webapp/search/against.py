@@ -30,8 +30,8 @@ def show(view: View) -> None:
     greedy = computing.greedy(view.translator, view.sentence, view.search).best
     best = view.translation.best
     place = parting(greedy.ids, best.ids)
-    st.html(_row("greedy search", greedy, place))
-    st.html(_row(f"beam of {view.search.beam}", best, place))
+    st.html(row("greedy search", greedy, place))
+    st.html(row(f"beam of {view.search.beam}", best, place))
     st.html(markup.notice("info", verdict(greedy, best, place, view.search.beam)))
     examples = FLAWED.get(view.card.name, ())
     if examples:
@@ -85,7 +85,7 @@ def _taken(one: TranslationHypothesis, place: int) -> str:
     return f"'{visible(one.pieces[place].label)}' ({percent(math.exp(one.log_probs[place]))})"
 
 
-def _row(name: str, one: TranslationHypothesis, place: int | None) -> str:
+def row(name: str, one: TranslationHypothesis, place: int | None) -> str:
     chips = "".join(
         markup.chip(
             piece,
