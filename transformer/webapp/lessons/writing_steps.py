@@ -55,7 +55,7 @@ def once(view: View) -> None:
             f"Two lines over {steps} steps: millions of multiplications with and without kept keys and values",
             420,
         )
-        sizes = cache_sizes(config, source, steps)
+        sizes, mapping = cache_sizes(config, source, steps), config.d_model * config.vocab_size * steps
         st.html(
             markup.table(
                 f"This sentence: {source} source pieces, {steps} written pieces",
@@ -85,8 +85,7 @@ def once(view: View) -> None:
         )
         st.html(
             f'<div class="under">Keeping saves a factor of <b>{found.saved:.1f}</b> for this sentence. Counted from '
-            "the model's shape; about a "
-            f"{percent(config.d_model * config.vocab_size * steps / float(found.kept.sum()))} share of the "
+            f"the model's shape; {percent(mapping / float(found.kept.sum()))} of the "
             f"decoder's work is the map to the {config.vocab_size:,} pieces of the vocabulary.</div>"
         )
         attempt("Type a sentence twice as long. One line hardly rises from left to right; the other does.")
@@ -116,18 +115,18 @@ def greedy(view: View) -> None:
             120 + 30 * len(names),
         )
         close = int(np.argmin(found.chosen - found.rival))
+        before = percent(float(found.end[:-1].max())) if len(names) > 1 else ""
         end = (
-            f"`<EOS>` is at {percent(float(found.end[-1]))} when it is written"
+            f"<EOS> is at {percent(float(found.end[-1]))} when it is written"
+            + (f", and before that never above {before}." if before else ".")
             if best.finished
-            else "it never came to `<EOS>` and was cut off at the longest length allowed"
-        ).replace("`", "")
+            else f"<EOS> never won, at {before or 'no step'} at most: the translation was cut off."
+        )
         st.html(
             f'<div class="under">The closest choice is at piece {close + 1}: '
             f"“{markup.escape(visible(names[close]))}” with {percent(float(found.chosen[close]))} against "
             f"“{markup.escape(visible(found.rivals[close].label))}” with {percent(float(found.rival[close]))}. "
-            f"Of the whole translation, {markup.escape(end)}; before, its probability is at most "
-            f"{percent(float(found.end[:-1].max())) if len(names) > 1 else 'nothing: there is nothing before'}."
-            "</div>"
+            f"{markup.escape(end)}</div>"
         )
         attempt(
             "Take the full stop off the end of your sentence, or break it off in the middle. When does <EOS> rise now?"
