@@ -23,7 +23,7 @@ from transformer.lessons.teacher import teacher_table, trained_loss
 
 SENTENCE, TARGET = "Two dogs run.", "Zwei Hunde rennen."
 ODD = ("one token", "bold", "markdown", "arabic", "unknown letters")
-ANCHORS = ("forcing", "together", "cost", "rate", "history", "snapshots", "paper")
+ANCHORS = ("forcing", "together", "cost", "rate", "history", "watch", "snapshots", "paper")
 STEPS = (5, 20)
 HISTORY = [
     {"kind": "train", "step": 10, "epoch": 1, "loss": 5.0, "nll": 4.5, "lr": 0.001, "gradient_norm": 2.0},

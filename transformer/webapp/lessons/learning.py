@@ -11,7 +11,14 @@ from transformer.config import EOS_ID
 from transformer.errors import InputError
 from transformer.webapp import markup
 from transformer.webapp.frame import View
-from transformer.webapp.lessons import learning_forcing, learning_history, learning_paper, learning_past, learning_rate
+from transformer.webapp.lessons import (
+    learning_forcing,
+    learning_history,
+    learning_paper,
+    learning_past,
+    learning_rate,
+    learning_watch,
+)
 from transformer.webapp.lessons.learning_pair import Pair
 
 SECTIONS: tuple[Callable[[View, Pair], None], ...] = (
@@ -20,7 +27,7 @@ SECTIONS: tuple[Callable[[View, Pair], None], ...] = (
     learning_forcing.cost,
     learning_rate.show,
     learning_history.show,
-    # "watch it learn" (section 13 of the lessons) belongs here
+    learning_watch.show,
     learning_past.show,
     learning_paper.show,
 )
