@@ -92,7 +92,7 @@ class Crossing:
     @property
     def multiplications(self) -> int:
         """For the keys and values of all heads of this layer, once: 2 S D²."""
-        return 2 * len(self.memory) * self.memory.shape[1] ** 2
+        return 2 * len(self.memory) * int(self.memory.shape[1]) ** 2
 
 
 def assembly(translator: Translator, text: str, target_ids: Sequence[int]) -> Assembly:

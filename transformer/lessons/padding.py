@@ -131,13 +131,15 @@ class PaddingOff:
     """What greedy search writes from the sentence alone."""
     changed_text: str
     """What it writes with padding and masks off; both are cut off ``LONGER`` pieces beyond the source."""
+    changed_finished: bool
+    """Whether ``changed_text`` ended with ``<EOS>`` before it was cut off."""
     checks: tuple[Check, ...]
     """With the masks on: nothing on padding, and encoder output and log-probabilities those of the sentence alone."""
 
     @property
     def columns(self) -> int:
         """P."""
-        return self.encoder_maps.shape[3] - self.encoder_maps.shape[2]
+        return int(self.encoder_maps.shape[3] - self.encoder_maps.shape[2])
 
     @property
     def encoder_shares(self) -> Floats:
@@ -220,6 +222,7 @@ def without_padding_mask(
         opened.log_probs,
         alone.text,
         opened.text,
+        opened.finished,
         checks,
     )
 
@@ -231,6 +234,7 @@ class _Run:
     memory: FloatArray
     log_probs: FloatArray
     text: str
+    finished: bool
 
 
 def _run(
@@ -263,6 +267,7 @@ def _run(
         cast(FloatArray, to_numpy(memory[0])),
         cast(FloatArray, to_numpy(log_probs)),
         translator.tokenizer.decode(written),
+        written[-1:] == [EOS_ID],
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALL = 0
 """In the list of layers: all of them."""
 NOTICED = 0.01
-"""A probability that changes by less is said to stay."""
+"""A probability that changes by less is said to be about the same."""
 
 
 def show(view: View) -> None:
@@ -141,16 +141,19 @@ def _without(view: View) -> None:
         f"{number(found.changed.perplexity)} and {number(found.changed.changed_perplexity)}.",
         compared_width(written),
     )
-    under(_told(view, usual, opened))
+    under(_told(usual, opened))
     st.html(_positions(view, found, usual, opened))
     _free(found)
 
 
-def _told(view: View, usual: np.ndarray, opened: np.ndarray) -> str:
+def _told(usual: np.ndarray, opened: np.ndarray) -> str:
     """What happened to the probabilities, and why."""
     up, down = int((opened > usual + NOTICED).sum()), int((opened < usual - NOTICED).sum())
     same = len(usual) - up - down
-    counts = f"Of {len(usual)} pieces {up} become likelier without the mask, {down} less likely, {same} stay. "
+    counts = (
+        f"Of {len(usual)} pieces {up} are likelier without the mask, {down} less likely and {same} about as likely as "
+        "with it. "
+    )
     if not up and not down:
         return counts
     if down > up:

@@ -150,11 +150,20 @@ def _output(view: View, found: PaddingOff) -> None:
         "Bars: the probability of each piece of the translation, from the sentence alone and with padding in sight.",
         compared_width(written),
     )
-    changed = Changed(found.log_probs, found.changed_log_probs, found.text, found.changed_text)
+    writes = found.changed_text if found.changed_finished else f"{found.changed_text} …"
+    changed = Changed(found.log_probs, found.changed_log_probs, found.text, writes)
     told(changed, *names, len(written))
     most = int(found.moved.argmax())
+    before, after = probabilities(found.log_probs), probabilities(found.changed_log_probs)
+    hit = int((before - after).argmax())
     under(
-        f"The encoder's output moves by {percent(float(found.moved.mean()))} of its length on average, most at "
+        (
+            f"Hit hardest: '{visible(written[hit])}', from {percent(float(before[hit]))} to "
+            f"{percent(float(after[hit]))}. "
+            if before[hit] > after[hit]
+            else ""
+        )
+        + f"The encoder's output moves by {percent(float(found.moved.mean()))} of its length on average, most at "
         f"'{visible(view.record.source[most].label)}': {percent(float(found.moved[most]))}."
     )
     for check in found.checks:
