@@ -91,7 +91,6 @@ def test_click_a_node_search_on_and_change_the_beam(page: Page, server: str, mod
     eventually(page, lambda: parameter(page, "prefix") == "", lambda: page.url)
     eventually(page, lambda: bool(places(page, trace)), lambda: figure(page, CHART))
 
-    page.get_by_test_id("stSidebarUserContent").get_by_text("Decoding settings").click()
     slider = page.get_by_role("slider", name="Beam size")
     slider.focus()
     page.keyboard.press("ArrowRight")

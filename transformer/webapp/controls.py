@@ -89,9 +89,9 @@ def example_line(card: Card) -> None:
             st.button(label, key=f"example_{number}", type="tertiary", on_click=_choose, args=(example,))
 
 
-def decoding_settings() -> Search:
-    """How beam search goes, folded in the sidebar."""
-    with st.sidebar.expander("Decoding settings"):
+def decoding_settings(opened: bool = False) -> Search:
+    """How beam search goes, in a fold of the sidebar that is ``opened`` or not."""
+    with st.sidebar.expander("Decoding settings", expanded=opened):
         beam = st.select_slider(
             "Beam size",
             BEAMS,

@@ -51,6 +51,8 @@ class PageSpec:
     """Whether kind, layer and head, and what maps are shown of, stand above the page's picture."""
     heads: bool = False
     """Whether layer and head of the decoder stand there, and nothing else."""
+    settings: bool = False
+    """Whether the decoding settings stand open beside the page: it is about them."""
     own: tuple[str, ...] = ()
     """What of ``parameters.py`` the page draws itself, in the first part that it gives to ``View.live``."""
 
@@ -76,7 +78,14 @@ PAGES = (
         heads=True,
         own=("step", "prefix", "strategy", "sampling"),
     ),
-    PageSpec("beam", "Use", "Beam", "Which translations did the search weigh, and why did they lose?", own=("node",)),
+    PageSpec(
+        "beam",
+        "Use",
+        "Beam",
+        "Which translations did the search weigh, and why did they lose?",
+        settings=True,
+        own=("node",),
+    ),
     PageSpec("words", "Understand", "From words to vectors", "How does a sentence become numbers?"),
     PageSpec("looking", "Understand", "How attention works", "How does a word gather what it needs from the others?"),
     PageSpec("between", "Understand", "Between two attentions", "What happens to a word between two attentions?"),
@@ -170,7 +179,7 @@ def run() -> None:
     notes = controls.refused(st.query_params.to_dict(), controls.allowed_values(cards, st.query_params.to_dict()))
     st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
-    search = controls.decoding_settings()
+    search = controls.decoding_settings(spec.settings)
     said = st.empty()  # always there: what comes after keeps its place
     if notes:
         said.html(markup.notice("warning", "\n".join(notes)))

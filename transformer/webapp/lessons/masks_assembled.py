@@ -64,7 +64,7 @@ def show(view: View) -> None:
             f"Plan: {config.encoder_layers} encoder layers turn {found.source} pieces into {found.source} vectors of "
             f"{config.d_model} numbers; lines lead from there into the cross-attention of each of "
             f"{config.decoder_layers} decoder layers, which end in {found.target} rows of probabilities.",
-            720,
+            640,
         )
         st.html(_table(found))
         under(
