@@ -16,7 +16,7 @@ from transformer.capture.intervene import Intervention, forced_pass
 from transformer.capture.record import AttentionRecord, FloatArray
 from transformer.catalogue import resolve
 from transformer.checkpoint import Checkpoint, load_checkpoint
-from transformer.config import EOS_ID, PAD_ID, SOS_ID, ModelConfig
+from transformer.config import EOS_ID, SOS_ID, ModelConfig
 from transformer.decoding.batch import translate_ids
 from transformer.decoding.beam import trace_beam_search
 from transformer.decoding.candidates import weigh
@@ -36,6 +36,7 @@ from transformer.results import (
     TranslationHypothesis,
     cache_sizes,
 )
+from transformer.text.asked import Asked
 from transformer.text.tokenizer import Piece, Tokenizer
 
 __all__ = [
@@ -62,6 +63,7 @@ class Translator:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
+        self._asked = Asked(checkpoint.tokenizer, checkpoint.config.max_length)
         register_hooks(checkpoint.model)
 
     @property
@@ -157,7 +159,7 @@ class Translator:
             InputError: an empty or too long sentence, an option out of range, or a prefix that no decoder could have
                 written.
         """
-        prefix = self._prefix_ids(prefix_ids)
+        prefix = self._asked.prefix(prefix_ids)
         options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
         return self._translated([text], options, prefix)[0]
 
@@ -192,7 +194,7 @@ class Translator:
         prefix_ids: Sequence[int] = (),
     ) -> list[Translation]:
         """The best translation of one sentence for each beam size; arguments and errors as in ``translate``."""
-        prefix = self._prefix_ids(prefix_ids)
+        prefix = self._asked.prefix(prefix_ids)
         found = []
         for width in widths:
             options = _options(width, length_penalty, 1, max_extra, coverage_penalty, no_repeat_ngram)
@@ -213,8 +215,8 @@ class Translator:
         Raises:
             InputError: as ``translate``.
         """
-        ids = [piece.id for piece in self._source_pieces(text)]
-        prefix = self._prefix_ids(prefix_ids)
+        ids = [piece.id for piece in self._asked.source(text)]
+        prefix = self._asked.prefix(prefix_ids)
         step, state = start(self.model, [ids])
         limit = max(options.max_length(len(ids), self.config.max_length), len(prefix))
         return self._hypothesis(sample(step, state, limit, options, self._device, prefix))
@@ -239,8 +241,8 @@ class Translator:
         """
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise InputError(problem("count", "must be a whole number of at least 1", count, "10 is usual"))
-        source = [piece.id for piece in self._source_pieces(text)]
-        written = self._prefix_ids(target_ids)
+        source = [piece.id for piece in self._asked.source(text)]
+        written = self._asked.prefix(target_ids)
         open_ended = not written or (written[-1] != EOS_ID and len(written) < self.config.max_length)
         read = [SOS_ID, *written] if open_ended else [SOS_ID, *written[:-1]]
         log_probs, cross = forced_pass(self.model, source, read, intervention)
@@ -262,7 +264,7 @@ class Translator:
         Raises:
             InputError: it is no text, or too long.
         """
-        return tuple(piece.id for piece in self._target_pieces(target)[:-1])
+        return tuple(piece.id for piece in self._asked.target(target)[:-1])
 
     def _translated(
         self,
@@ -272,7 +274,7 @@ class Translator:
         progress: Callable[[int], object] | None = None,
     ) -> list[Translation]:
         started = time.perf_counter()
-        sources = [self._source_pieces(text, number, len(texts)) for number, text in enumerate(texts, start=1)]
+        sources = [self._asked.source(text, number, len(texts)) for number, text in enumerate(texts, start=1)]
         ids = [[piece.id for piece in source] for source in sources]
         found = translate_ids(self.model, ids, options, progress=progress, forced=prefix)
         hypotheses = [tuple(self._hypothesis(one) for one in several) for several in found]
@@ -301,15 +303,15 @@ class Translator:
         Raises:
             InputError: as ``translate``; or a target that is too long, or ids that no decoder could have written.
         """
-        source = self._source_pieces(text)
+        source = self._asked.source(text)
         if target is not None and target_ids is not None:
             raise InputError(problem("target", "must be given as text or as ids", target, "leave one of the two out"))
         if target is not None:
-            output, target_text = self._target_pieces(target), target
+            output, target_text = self._asked.target(target), target
         else:
             if target_ids is None:
                 target_ids = self.translate(text, beam_size, length_penalty, 1, max_extra).ids
-            output, target_text = self._pieces_of_ids(target_ids), self.tokenizer.decode(target_ids)
+            output, target_text = self._asked.of_ids(target_ids), self.tokenizer.decode(target_ids)
         return record_attention(
             self.model,
             source,
@@ -339,8 +341,8 @@ class Translator:
         Raises:
             InputError: as ``inspect``; or another kind, or a layer, head or query that is not there.
         """
-        source = [piece.id for piece in self._source_pieces(text)]
-        output = [piece.id for piece in self._pieces_of_ids(target_ids)]
+        source = [piece.id for piece in self._asked.source(text)]
+        output = [piece.id for piece in self._asked.of_ids(target_ids)]
         seen = capture_head(self.model, source, [SOS_ID, *output[:-1]], kind, layer, head, query)
         found = head_arithmetic(seen.query, seen.keys, seen.values, seen.mask, seen.outward, seen.whole)
         return compared(found, seen.scores, seen.pattern, seen.head_output)
@@ -350,8 +352,8 @@ class Translator:
 
         Arguments and errors as in ``arithmetic``.
         """
-        source = [piece.id for piece in self._source_pieces(text)]
-        output = [piece.id for piece in self._pieces_of_ids(target_ids)]
+        source = [piece.id for piece in self._asked.source(text)]
+        output = [piece.id for piece in self._asked.of_ids(target_ids)]
         return capture_scores(self.model, source, [SOS_ID, *output[:-1]], kind, layer)
 
     def trace_beams(
@@ -370,8 +372,8 @@ class Translator:
         ``trace.hypotheses`` are those that ``translate`` returns for the same arguments.
         """
         options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
-        ids = [piece.id for piece in self._source_pieces(text)]
-        prefix = self._prefix_ids(prefix_ids)
+        ids = [piece.id for piece in self._asked.source(text)]
+        prefix = self._asked.prefix(prefix_ids)
         limit = options.max_length(len(ids), self.config.max_length)
         step, state = start(self.model, [ids], options.coverage_penalty > 0.0)
         return trace_beam_search(step, state, limit, options, self._label, self._device, prefix)
@@ -385,49 +387,6 @@ class Translator:
         record = self.inspect(text, target=target)
         log_probs = tuple(float(value) for value in record.log_probs)
         return ScoredTarget(text, target, record.target_output, log_probs, sum(log_probs))
-
-    def _source_pieces(self, text: str, number: int = 1, count: int = 1) -> tuple[Piece, ...]:
-        name = "sentence" if count == 1 else f"sentence {number} of {count}"
-        if not isinstance(text, str):
-            raise InputError(problem(name, "must be text", text, "give a str"))
-        pieces = self.tokenizer.pieces(text)
-        if len(pieces) <= 2:  # <SOS> and <EOS> alone: white space, or letters that normalisation drops
-            raise InputError(problem(name, "must hold at least one word or sign", text, "type something"))
-        self._refuse_length(name, pieces)
-        return pieces
-
-    def _target_pieces(self, target: str) -> tuple[Piece, ...]:
-        """What the rows write for a target given as text: y1 … yn <EOS>."""
-        if not isinstance(target, str):
-            raise InputError(problem("target", "must be text", target, "give a str"))
-        pieces = self.tokenizer.pieces(target)[1:]
-        self._refuse_length("target", pieces)
-        return pieces
-
-    def _pieces_of_ids(self, ids: Sequence[int]) -> tuple[Piece, ...]:
-        listed = list(ids)
-        last = len(listed) - 1
-        possible = all(
-            0 <= number < self.config.vocab_size
-            and number not in (PAD_ID, SOS_ID)
-            and (number != EOS_ID or position == last)
-            for position, number in enumerate(listed)
-        )
-        if not listed or not possible:
-            rule = "must be pieces of this model with <EOS> nowhere but at the end"
-            raise InputError(problem("target_ids", rule, listed, "give the ids of a hypothesis"))
-        pieces = self.tokenizer.target_pieces(listed)
-        self._refuse_length("target", pieces)
-        return pieces
-
-    def _prefix_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Ids that may be empty, checked."""
-        return tuple(piece.id for piece in self._pieces_of_ids(ids)) if len(ids) else ()
-
-    def _refuse_length(self, name: str, pieces: Sequence[Piece]) -> None:
-        if len(pieces) > self.max_source_pieces:
-            rule = f"must be at most {self.max_source_pieces} pieces with <SOS> and <EOS>"
-            raise InputError(problem(name, rule, len(pieces), "shorten it or split it"))
 
     @property
     def _device(self) -> torch.device:

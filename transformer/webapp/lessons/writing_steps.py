@@ -8,7 +8,6 @@ import streamlit as st
 from transformer.plots.curves import Line, Panel, panels
 from transformer.plots.labels import percent, visible
 from transformer.plots.writing import weighed
-from transformer.results import cache_sizes
 from transformer.webapp import markup
 from transformer.webapp.frame import ROOT, View
 from transformer.webapp.lessons import writing_cached as cached
@@ -19,6 +18,7 @@ from transformer.webapp.workbench.pictures import picture
 
 def once(view: View) -> None:
     """The encoder once, the decoder step by step."""
+    from transformer.engine import cache_sizes
     from transformer.lessons.writing import work
 
     with section(
