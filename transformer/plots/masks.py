@@ -188,10 +188,10 @@ def influence_map(view: KindView, replaced: Sequence[str], others: Sequence[str]
     )
     if view.allowed is None:
         line = {"type": "line", "line": {"color": colours.text, "width": 1.5, "dash": "dot"}}
-        for column in range(len(view.columns.labels)):
-            level, side = column + 0.5, column + 0.5
-            figure.add_shape({**line, "x0": column - 0.5, "x1": side, "y0": level, "y1": level})
-            figure.add_shape({**line, "x0": side, "x1": side, "y0": level, "y1": level + 1})
+        steps = np.arange(len(view.columns.labels)) + 0.5
+        level = [{**line, "x0": step - 1, "x1": step, "y0": step, "y1": step} for step in steps]
+        upright = [{**line, "x0": step, "x1": step, "y0": step, "y1": step + 1} for step in steps]
+        figure.update_layout(shapes=[*level, *upright])
     return figure
 
 

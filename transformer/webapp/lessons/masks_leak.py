@@ -156,10 +156,10 @@ def _told(usual: np.ndarray, opened: np.ndarray) -> str:
     )
     if not up and not down:
         return counts
-    if down > up:
+    if down >= up:
         return counts + (
-            "So this model gains nothing from the leak: it has only ever met pieces that were already written, takes "
-            "those to the right for written as well, and goes on as if they were. It never learned that the next "
+            "So this model gains nothing from the leak. It has only ever met pieces that were already written, seems "
+            "to take those to the right for written as well, and goes on from there; it never learned that the next "
             "position holds the answer."
         )
     return counts + (
