@@ -34,6 +34,11 @@ def test_chip_shows_piece_probability_and_unknown() -> None:
     assert "id 7" in made
 
 
+def test_special_pieces_do_not_decide_the_direction_of_a_row() -> None:
+    assert 'dir="ltr"' in markup.chip(piece("<SOS>", special=True))
+    assert "dir=" not in markup.chip(piece("שלום"))
+
+
 def test_ribbon_links_partners_both_ways() -> None:
     made = markup.ribbon([piece("a"), piece("b")], [piece("x")], [0.5], [[1]], ("English", "German"))
     assert ".ribbon:has(.t0:hover) .s1" in made

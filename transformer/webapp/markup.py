@@ -50,7 +50,9 @@ def chip(piece: Piece, *, name: str = "", probability: float | None = None, numb
     label = escape(visible(piece.label))
     label = f"<u>{label}</u>" if piece.unknown else label
     classes = " ".join(filter(None, kinds))
-    return f'<span class="{classes}" tabindex="0" title="{escape(tip)}"{style}>{label}{below}</span>'
+    # A row's direction is that of its first letters; with a direction of its own a special piece has no say in it.
+    own = ' dir="ltr"' if piece.special else ""
+    return f'<span class="{classes}"{own} tabindex="0" title="{escape(tip)}"{style}>{label}{below}</span>'
 
 
 def ribbon(
