@@ -47,7 +47,8 @@ _RULES = """
 .ribbon .row { display: grid; grid-template-columns: 7.4rem 1fr; align-items: baseline; }
 .tongue { color: var(--muted); font-weight: 600; font-size: .86rem; overflow-wrap: anywhere; }
 .chips { display: flex; flex-wrap: wrap; gap: .3rem; padding: 2px; min-width: 0; }
-.chip { unicode-bidi: plaintext; font-family: var(--mono); font-size: .88rem; line-height: 1.5; padding: 0 .4rem; border-radius: 4px;
+.chip { unicode-bidi: plaintext; }
+.chip { font-family: var(--mono); font-size: .88rem; line-height: 1.5; padding: 0 .4rem; border-radius: 4px;
   background: var(--surface); color: var(--text); cursor: default; white-space: pre; max-width: 100%;
   overflow: hidden; text-overflow: ellipsis; flex: none; }
 .chip.shaded { background: color-mix(in srgb, var(--probability) calc(var(--share) * .55), var(--background)); }
@@ -57,7 +58,7 @@ _RULES = """
   text-underline-offset: 3px; }
 .chip:focus-visible, .chip:focus { outline: 2px solid var(--text); outline-offset: 1px; }
 .chip small { display: block; font-size: .74rem; color: var(--text); text-align: center; }
-.sure .chip { unicode-bidi: plaintext; padding: .2rem .5rem; font-size: 1rem; text-align: center; }
+.sure .chip { padding: .2rem .5rem; font-size: 1rem; text-align: center; }
 .chip.looked { background: color-mix(in srgb, var(--cross) calc(var(--share) * .6), var(--background)); }
 .chip.muted { text-decoration: line-through; opacity: .7; }
 .chip.closed { min-width: 2rem;
