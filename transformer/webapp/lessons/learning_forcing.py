@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from transformer.plots.curves import loss_bars, smoothing_curve, time_bars
 from transformer.plots.labels import percent, visible
+from transformer.plots.losses import loss_bars, smoothing_curve, time_bars
 from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.lessons import learning_cached as cached

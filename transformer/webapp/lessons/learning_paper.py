@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from transformer.plots.curves import Size, size_points
+from transformer.plots.losses import Size, size_points
 from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.lessons import learning_cached as cached
