@@ -71,15 +71,15 @@ def read_progress(folder: Path, plan: Plan, state: str, seconds: float, status: 
     from transformer.lessons.history import course
 
     read = course(folder / OUT)
-    evaluated = () if read is None else read.dev_loss.steps
-    steps = [0] if read is None else [*read.train_loss.steps[-1:], *evaluated[-1:]]
+    evaluated = [] if read is None else [int(step) for step in read.dev_loss.steps]
+    trained = [] if read is None else [int(step) for step in read.train_loss.steps[-1:]]
     return Progress(
         state=state,
         seconds=seconds,
-        step=int(max(steps, default=0)),
+        step=max([*trained, *evaluated], default=0),
         epoch=len(evaluated),
         epochs=plan.epochs,
-        at_most=int(evaluated[0]) * plan.epochs if len(evaluated) else 0,
+        at_most=evaluated[0] * plan.epochs if evaluated else 0,
         goal=plan.goal,
         course=read,
         kept=tuple(snapshots(folder / OUT)),

@@ -70,7 +70,7 @@ def show(view: View, pair: Pair) -> None:
 
 
 def _start_button(label: str) -> None:
-    st.button(label, key="learning_watch_start", on_click=_start, type="primary")
+    st.button(label, key="learning_watch_start", on_click=_start)
 
 
 def _start() -> None:
@@ -80,6 +80,10 @@ def _start() -> None:
         st.session_state[_SAID] = str(error)
     else:
         st.session_state[_SEEN] = run.number
+
+
+def _stop(run: ToyRun, who: str) -> None:
+    run.stop(who)
 
 
 def _refusal() -> None:
@@ -122,7 +126,7 @@ def _live(view: View, run: ToyRun, letters: tuple[str, ...], head: parts.Head) -
         _refusal_of_one_at_a_time(run)
     with st.container(horizontal=True, key="learning_watch_buttons", gap="small", vertical_alignment="center"):
         if run.may_stop(who):
-            st.button("Stop", key="learning_watch_stop", on_click=run.stop, args=(who,))
+            st.button("Stop", key="learning_watch_stop", on_click=_stop, args=(run, who))
         if who == run.owner:
             st.html('<div class="under">As long as this page is open, nobody but you can stop it.</div>')
         else:

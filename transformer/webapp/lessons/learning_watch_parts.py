@@ -11,10 +11,10 @@ import streamlit as st
 from transformer.analysis.maps import kind_view
 from transformer.analysis.words import combine
 from transformer.errors import TransformerError
-from transformer.plots.curves import Line, Panel, panels
+from transformer.plots.curves import Line
 from transformer.plots.heatmap import least_width
 from transformer.plots.labels import percent
-from transformer.plots.mirror import mirror_map
+from transformer.plots.toy import mirror_map, toy_curves
 from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.lessons.learning_watch_steady import Drawing, steady
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Head = tuple[str, tuple[tuple[int, int], ...]]
 """What it is called, and the (layer, head) that it is the mean of, from 0."""
-BACKLOG = 2
-"""Older snapshots that are looked at in one go while the training runs."""
+BACKLOG = 1
+"""Older snapshots that are looked at beside the newest in one go while the training runs."""
 
 
 def intended(plan: Plan) -> str:
@@ -224,22 +224,14 @@ def _curves(view: View, progress: Progress, looked: Sequence[Glimpse], head: Hea
     train = empty if course is None else Line("train", course.train_likelihood.steps, course.train_likelihood.values)
     dev = empty if course is None else Line("dev", course.dev_loss.steps, course.dev_loss.values, points=True)
     exact = empty if course is None else Line("exact", course.dev_exact.steps, course.dev_exact.values, points=True)
-    on_mirror = 100 * np.array([_on_mirror(one, head) for one in looked])
-    steps = np.array([one.step for one in looked])
-    shown = [
-        Panel("loss, nats per piece", (train, dev), decimals=3),
-        Panel("dev sequences exactly right, per cent", (exact,)),
-        Panel(
-            "cross-attention on the letter to be copied, per cent",
-            (Line("attention", steps, on_mirror, points=True),),
-        ),
-    ]
+    shares = 100 * np.array([_on_mirror(one, head) for one in looked])
+    copied = Line("attention", np.array([one.step for one in looked]), shares, points=True)
     right = f"{exact.values[-1]:.3g} %" if len(exact.values) else "not yet counted"
     return Drawing(
-        panels(shown, view.colours, chosen=chosen, height=112, named=False),
+        toy_curves(train, dev, exact, copied, view.colours, chosen),
         "toy training",
         f"Curves over the updates: dev sequences exactly right, {right}; attention on the letter to be copied, "
-        f"{on_mirror[-1]:.0f} %",
+        f"{shares[-1]:.0f} %",
         300,
     )
 
