@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SENTENCE = "If it rains tomorrow, we will stay at home."
 ATTENTION = {"sentence": SENTENCE}
+SECTION = ".st-key-section_"
 SHOTS: dict[str, tuple[str, dict[str, str], str]] = {
     "attention": ("attention", {**ATTENTION, "layer": "4"}, ".st-key-large_map"),
     "all-heads": ("attention", {**ATTENTION, "view": "all heads"}, ".st-key-all_heads"),
@@ -33,11 +34,14 @@ SHOTS: dict[str, tuple[str, dict[str, str], str]] = {
     "across-layers": ("attention", {**ATTENTION, "view": "across layers"}, ".js-plotly-plot"),
     "decoding": ("decoding", {"sentence": SENTENCE, "step": "4"}, ".js-plotly-plot"),
     "beam": ("beam", {"sentence": "Where is the station?"}, ".js-plotly-plot"),
+    "lesson-heads": ("looking", ATTENTION, f"{SECTION}heads"),
+    "lesson-leak": ("masks", ATTENTION, f"{SECTION}leak"),
+    "lesson-greedy": ("writing", ATTENTION, f"{SECTION}greedy"),
 }
-"""By name of the file: page, parameters of its address, and what must be on it."""
+"""By name of the file: page, parameters of its address, and what must be on it; a lesson's section is taken alone."""
 WIDTH, HEIGHT = 1280, 900
-TALLEST = 1500
-"""Pixels; what lies below is left out."""
+TALLEST, TALLEST_SECTION = 1500, 1090
+"""Pixels of a page and of a section; what lies below is left out."""
 
 
 def take(page: Page, address: str, name: str) -> None:
@@ -47,13 +51,25 @@ def take(page: Page, address: str, name: str) -> None:
     page.locator(wanted).first.wait_for()
     page.wait_for_function("document.querySelector('.stApp').dataset.testScriptState === 'notRunning'")
     page.wait_for_timeout(2500)  # Plotly draws after the script has ended
+    if wanted.startswith(SECTION):
+        page.set_viewport_size({"width": WIDTH, "height": 3 * TALLEST})  # pictures far below are drawn, too
+        page.wait_for_timeout(2500)
+        save(page.locator(wanted).screenshot(), name, TALLEST_SECTION)
+        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        return
     height = page.evaluate("document.querySelector('.stMainBlockContainer').scrollHeight")
     page.set_viewport_size({"width": WIDTH, "height": min(max(HEIGHT, int(height)), TALLEST)})
     page.wait_for_timeout(1000)
-    picture = Image.open(io.BytesIO(page.screenshot()))
-    small = picture.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    small.save(ROOT / "docs" / f"{name}.png", optimize=True)
+    save(page.screenshot(), name)
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def save(png: bytes, name: str, tallest: int = TALLEST) -> None:
+    """Write the upper part of a picture in 256 colours."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture = picture.crop((0, 0, picture.width, min(picture.height, tallest)))
+    small = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small.save(ROOT / "docs" / f"{name}.png", optimize=True)
 
 
 def main() -> int:

@@ -39,7 +39,7 @@ def show(view: View) -> None:
         "and be lost when it has to translate and nothing stands there yet. This model was trained with the mask, so "
         "here the leak is measured, not learned: which predictions come to depend on what they should not know?",
         r"p(y_t \mid y_1, \dots, y_{t-1}, x) \quad \text{becomes} \quad p(y_t \mid y_1, \dots, y_t, \dots, y_T, x)",
-        "Section 3.2.3: “We need to prevent leftward information flow in the decoder”",
+        "Section 3.2.3",
     ):
         _influence(view)
         _without(view)
