@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import platform
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +44,7 @@ from transformer.training.loop import Trainer
 from transformer.training.material import Material, load_material, to_examples
 from transformer.training.precision import choose_device
 from transformer.training.progress import Progress
+from transformer.training.provenance import commit, hardware
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
 from transformer.training.scores import score_all, scored_sets
 from transformer.training.sections import TrainingSection
@@ -266,9 +265,9 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         "seconds": round(progress.seconds),
         "averaged": [path.stem for path in trainer.final_weights()],
         "precision": "bfloat16 autocast" if trainer.stepper.bfloat16 else "float32",
-        "hardware": _hardware(trainer.device),
+        "hardware": hardware(trainer.device),
         "torch": torch.__version__,
-        "commit": _commit(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
     data = {
@@ -344,30 +343,3 @@ def _shared_tokenizer(recipe: Recipe, material: Material, out: Path, resume: boo
         return data
 
     return Tokenizer.from_bytes(agree(together(world, make), world))
-
-
-def _hardware(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    processor = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
-            if line.startswith("model name"):
-                processor = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return f"{processor}, {torch.get_num_threads()} threads"
-
-
-def _commit() -> str:
-    """The commit of this program, "unknown" outside a repository; "+" behind it if files were changed since."""
-    here = Path(__file__).resolve().parent
-    try:
-        commit, changes = (
-            subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
-            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return commit.strip() + ("+" if changes.strip() else "")
