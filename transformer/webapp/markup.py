@@ -50,9 +50,14 @@ def chip(piece: Piece, *, name: str = "", probability: float | None = None, numb
     label = escape(visible(piece.label))
     label = f"<u>{label}</u>" if piece.unknown else label
     classes = " ".join(filter(None, kinds))
-    # A row's direction is that of its first letters; with a direction of its own a special piece has no say in it.
-    own = ' dir="ltr"' if piece.special else ""
+    own = own_direction(piece.special)
     return f'<span class="{classes}"{own} tabindex="0" title="{escape(tip)}"{style}>{label}{below}</span>'
+
+
+def own_direction(special: bool) -> str:
+    """An attribute for the chip of a special piece: a row runs as its first letters do, and with a direction of its own
+    the chip has no say in it."""
+    return ' dir="ltr"' if special else ""
 
 
 def ribbon(

@@ -36,8 +36,8 @@ def source(pieces: Sequence[Piece], weights: NDArray[np.float32], muted: Sequenc
         tip = markup.escape(f"{visible(piece.label)}: weight {weight:.4f}{', muted' if gone else ''}")
         number = cell_weight(float(weight)) if weight >= 0.005 else "0"
         chips.append(
-            f'<span class="chip looked{" muted" if gone else ""}" tabindex="0" title="{tip}" '
-            f'style="--share:{100 * weight:.1f}%">{label}<small>{number}</small></span>'
+            f'<span class="chip looked{" muted" if gone else ""}"{markup.own_direction(piece.special)} tabindex="0" '
+            f'title="{tip}" style="--share:{100 * weight:.1f}%">{label}<small>{number}</small></span>'
         )
     return (
         f'<div class="under">{markup.escape(title)}</div>'
@@ -47,9 +47,12 @@ def source(pieces: Sequence[Piece], weights: NDArray[np.float32], muted: Sequenc
 
 def mask_row(walk: Walk) -> str:
     """The row of the causal mask that applies: the positions that this step may look at, and those it may not."""
-    read = ("<SOS>", *(visible(piece.label) for piece in walk.hypothesis.pieces[: walk.step]))
+    read = [("<SOS>", True), *((visible(one.label), one.special) for one in walk.hypothesis.pieces[: walk.step])]
     later = len(walk.steps) - len(read)
-    chips = "".join(f'<span class="chip" title="may look">{markup.escape(label)}</span>' for label in read)
+    chips = "".join(
+        f'<span class="chip"{markup.own_direction(special)} title="may look">{markup.escape(label)}</span>'
+        for label, special in read
+    )
     chips += '<span class="chip closed" title="masked">&nbsp;</span>' * min(later, MASKED)
     chips += f'<span class="under">and {later - MASKED} more</span>' if later > MASKED else ""
     said = f"Row {walk.step + 1} of the causal mask: it may look at the {len(read)} " + (

@@ -20,7 +20,7 @@ _HOW = {"picked": "picked by you", "typed": "typed by you", "own": "written by t
 def way(walk: Walk) -> str:
     """The decoder's input so far, the piece that this step writes, and in pale what comes after it."""
     pieces = walk.hypothesis.pieces
-    parts = ['<span class="chip special" title="where every translation begins">&lt;SOS&gt;</span>']
+    parts = ['<span class="chip special" dir="ltr" title="where every translation begins">&lt;SOS&gt;</span>']
     for place, piece in enumerate(pieces):
         state = "read" if place < walk.step else "newest" if place == walk.step else "later"
         parts.append(_chip(piece, f"{state} {walk.how(place)}", _HOW[walk.how(place)]))
@@ -166,7 +166,9 @@ def _chip(piece: Piece, classes: str, who: str) -> str:
     tip = markup.escape(f"piece {visible(piece.raw)} · id {piece.id} · {who}")
     label = markup.escape(visible(piece.label))
     label = f"<u>{label}</u>" if piece.unknown else label
-    return f'<span class="chip {classes}" tabindex="0" title="{tip}">{label}</span>'
+    return (
+        f'<span class="chip {classes}"{markup.own_direction(piece.special)} tabindex="0" title="{tip}">{label}</span>'
+    )
 
 
 def _bytes(count: int) -> str:
