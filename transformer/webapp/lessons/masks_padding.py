@@ -38,7 +38,7 @@ def show(view: View) -> None:
         "length, most. So batches are made of sentences of about the same length.",
         r"\text{wasted positions} = 1 - \frac{\sum_i n_i}{B N}, \qquad "
         r"\text{wasted scores} = 1 - \frac{\sum_i n_i^2}{B N^2}",
-        "Section 5.1: “Sentence pairs were batched together by approximate sequence length”",
+        "Section 5.1",
     ):
         texts = _texts(view)
         if not texts:
