@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from transformer.catalogue import snapshots
+from transformer.webapp.lessons import snapshots_cached as kept
 
 if TYPE_CHECKING:
     from transformer.capture.record import AttentionRecord
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from transformer.lessons.snapshots import Look
     from transformer.lessons.teacher import LabelView, TeacherTable, Timing
     from transformer.webapp.resources import Card
-
-KEPT_NUMBERS = 150_000_000
-"""Snapshots of a checkpoint are all kept in memory if together they hold at most so many numbers (of 4 bytes)."""
 
 Ids = tuple[int, ...]
 
@@ -58,18 +55,13 @@ def history(card: Card) -> Course | None:
     return _history(str(card.folder), (stat.st_mtime_ns, stat.st_size))
 
 
-def snapshot_steps(card: Card) -> tuple[int, ...]:
-    """After how many updates snapshots were kept, in their order."""
-    return tuple(snapshots(card.folder))
-
-
 def look(card: Card, translator: Translator, step: int | None, text: str, ids: Ids) -> Look:
     """What a snapshot makes of a pair; without a step, what the finished model does.
 
     Raises:
         CheckpointError: the snapshot is damaged.
     """
-    return _look(_stamp(card, step), translator.fingerprint, text, ids, card, translator)
+    return _look(kept.stamp(card, step), translator.fingerprint, text, ids, card, translator)
 
 
 def record(card: Card, translator: Translator, step: int | None, text: str, ids: Ids) -> AttentionRecord:
@@ -78,56 +70,21 @@ def record(card: Card, translator: Translator, step: int | None, text: str, ids:
     Raises:
         CheckpointError: the snapshot is damaged.
     """
-    return _record(_stamp(card, step), translator.fingerprint, text, ids, card, translator)
-
-
-Stamp = tuple[str, int | None, int, int]
-"""Folder, step, time of change and size of a snapshot."""
-
-
-def _stamp(card: Card, step: int | None) -> Stamp:
-    if step is None:
-        return (str(card.folder), None, 0, 0)
-    stat = snapshots(card.folder)[step].stat()
-    return (str(card.folder), step, stat.st_mtime_ns, stat.st_size)
-
-
-def _snapshot(stamp: Stamp, fingerprint: str, card: Card, translator: Translator) -> Translator:
-    if stamp[1] is None:
-        return translator
-    numbers = translator.parameter_count * len(snapshot_steps(card))
-    opened: Translator = (_many if numbers <= KEPT_NUMBERS else _one)(stamp, fingerprint)
-    return opened
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _many(stamp: Stamp, fingerprint: str) -> Translator:
-    return _opened(stamp)
-
-
-@st.cache_resource(max_entries=1, show_spinner=False)
-def _one(stamp: Stamp, fingerprint: str) -> Translator:
-    return _opened(stamp)
-
-
-def _opened(stamp: Stamp) -> Translator:
-    from transformer.engine import load
-
-    return load(Path(stamp[0]), snapshot=stamp[1])
+    return _record(kept.stamp(card, step), translator.fingerprint, text, ids, card, translator)
 
 
 @st.cache_data(max_entries=512, show_spinner=False)
-def _look(stamp: Stamp, fingerprint: str, text: str, ids: Ids, _card: Card, _translator: Translator) -> Look:
+def _look(stamp: kept.Stamp, fingerprint: str, text: str, ids: Ids, _card: Card, _translator: Translator) -> Look:
     from transformer.lessons.snapshots import look as look_at
 
-    return look_at(_snapshot(stamp, fingerprint, _card, _translator), text, ids)
+    return look_at(kept.opened(stamp, _card, _translator), text, ids)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _record(
-    stamp: Stamp, fingerprint: str, text: str, ids: Ids, _card: Card, _translator: Translator
+    stamp: kept.Stamp, fingerprint: str, text: str, ids: Ids, _card: Card, _translator: Translator
 ) -> AttentionRecord:
-    return _snapshot(stamp, fingerprint, _card, _translator).inspect(text, target_ids=ids)
+    return kept.opened(stamp, _card, _translator).inspect(text, target_ids=ids)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

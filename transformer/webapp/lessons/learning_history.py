@@ -10,6 +10,7 @@ from transformer.plots.curves import Line, Panel, panels
 from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.lessons import learning_cached as cached
+from transformer.webapp.lessons import snapshots_cached
 from transformer.webapp.lessons.learning_pair import Pair
 from transformer.webapp.lessons.section import attempt, section
 from transformer.webapp.workbench.pictures import picture
@@ -47,7 +48,7 @@ def show(view: View, pair: Pair) -> None:
         settings = own_settings(view.translator.meta)
         exact = settings is not None and settings.select == "exact"
         shown = _panels(course, exact)
-        marks = cached.snapshot_steps(view.card)
+        marks = snapshots_cached.steps(view.card)
         picture(
             panels(shown, view.colours, marks=marks),
             "learning_history",

@@ -16,6 +16,7 @@ from transformer.webapp import markup
 from transformer.webapp.choices import MapChoices, map_name
 from transformer.webapp.frame import View
 from transformer.webapp.lessons import learning_cached as cached
+from transformer.webapp.lessons import snapshots_cached
 from transformer.webapp.lessons.learning_pair import Pair
 from transformer.webapp.lessons.section import attempt, section
 from transformer.webapp.workbench.pictures import picture
@@ -36,7 +37,7 @@ def show(view: View, pair: Pair) -> None:
         "Early on a model writes frequent pieces whatever the sentence is, and its cross-attention looks everywhere "
         "alike. Watch where the loss falls: has the attention become sharp there?",
     ):
-        kept = cached.snapshot_steps(view.card)
+        kept = snapshots_cached.steps(view.card)
         if not kept:
             st.html(
                 markup.notice(

@@ -5,12 +5,11 @@ The library of the lessons, and with it PyTorch, is imported only where it is ne
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from transformer.catalogue import snapshots
+from transformer.webapp.lessons import snapshots_cached as kept
 
 if TYPE_CHECKING:
     from transformer.engine import Translator
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from transformer.webapp.resources import Card, Search
 
 Ids = tuple[int, ...]
-Stamp = tuple[str, int, int, int]
-"""Folder, step, time of change and size of a snapshot."""
 
 
 def pieces_of(translator: Translator, text: str) -> tuple[Piece, ...]:
@@ -45,11 +42,6 @@ def piece_map(translator: Translator, ids: Ids, companions: int) -> PieceMap:
     return _piece_map(translator, translator.fingerprint, ids, companions)
 
 
-def snapshot_steps(card: Card) -> tuple[int, ...]:
-    """After how many updates snapshots of a checkpoint were kept, in their order."""
-    return tuple(snapshots(card.folder))
-
-
 def organised(card: Card, translator: Translator, step: int, ids: Ids) -> Organised:
     """The same pieces in a snapshot and in the finished model.
 
@@ -57,8 +49,7 @@ def organised(card: Card, translator: Translator, step: int, ids: Ids) -> Organi
         CheckpointError: the snapshot is damaged.
         OSError: it cannot be read.
     """
-    stat = snapshots(card.folder)[step].stat()
-    return _organised((str(card.folder), step, stat.st_mtime_ns, stat.st_size), translator.fingerprint, ids, translator)
+    return _organised(kept.stamp(card, step), translator.fingerprint, ids, card, translator)
 
 
 def position_table(translator: Translator, length: int) -> PositionTable:
@@ -112,17 +103,10 @@ def _piece_map(_translator: Translator, fingerprint: str, ids: Ids, companions: 
 
 
 @st.cache_data(max_entries=128, show_spinner="Opening the snapshot …")
-def _organised(stamp: Stamp, fingerprint: str, ids: Ids, _translator: Translator) -> Organised:
+def _organised(stamp: kept.Stamp, fingerprint: str, ids: Ids, _card: Card, _translator: Translator) -> Organised:
     from transformer.lessons.embeddings import organised as compare
 
-    return compare(_snapshot(stamp), _translator, ids)
-
-
-@st.cache_resource(max_entries=3, show_spinner=False)
-def _snapshot(stamp: Stamp) -> Translator:
-    from transformer.engine import load
-
-    return load(Path(stamp[0]), snapshot=stamp[1])
+    return compare(kept.opened(stamp, _card, _translator), _translator, ids)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

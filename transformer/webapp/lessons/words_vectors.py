@@ -12,6 +12,7 @@ from transformer.plots.embeddings import cosine_map, neighbour_bars, piece_scatt
 from transformer.plots.labels import percent, visible
 from transformer.webapp import markup
 from transformer.webapp.frame import View
+from transformer.webapp.lessons import snapshots_cached
 from transformer.webapp.lessons import words_cached as cached
 from transformer.webapp.lessons.section import attempt, section
 from transformer.webapp.widgets import keep_among
@@ -241,7 +242,7 @@ def _training(view: View, ids: tuple[int, ...]) -> None:
         "and at its end.",
         source="Section 3.4",
     ):
-        steps = cached.snapshot_steps(view.card)
+        steps = snapshots_cached.steps(view.card)
         if not steps:
             st.html(
                 markup.notice(
