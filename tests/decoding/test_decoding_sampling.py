@@ -142,3 +142,20 @@ def test_a_dead_end_is_cut_off_and_no_crash() -> None:
 def test_scores_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(TransformerError, match="log-probabilities must be numbers"):
         draw_one(lambda written: [math.nan] * 6)
+
+
+@few
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 3))
+def test_no_run_is_drawn_twice(seed: int, size: int) -> None:
+    table = random_table(seed, 8, memory=1)
+    drawn = draw_one(table, 30, temperature=0.3, seed=seed % 100, no_repeat_ngram=size)
+    runs = [drawn.tokens[at : at + size] for at in range(len(drawn.tokens) - size + 1)]
+    assert len(runs) == len(set(runs))
+    row = table(())
+    assert drawn.log_probs[0] == pytest.approx(row[drawn.tokens[0]])  # the model's own, whatever was barred
+
+
+def test_a_forced_repeat_is_taken_as_it_is() -> None:
+    drawn = draw_one(random_table(3, 8), 6, forced=(5, 5, 5), no_repeat_ngram=1)
+    assert drawn.tokens[:3] == (5, 5, 5)
+    assert 5 not in drawn.tokens[3:]

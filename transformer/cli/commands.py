@@ -51,7 +51,7 @@ def _refuse_contradictions(arguments: Namespace) -> None:
     for name in SAMPLING:
         if (value := getattr(arguments, name)) is not None and not arguments.sample:
             raise InputError(problem(f"--{name.replace('_', '-')}", "must go with --sample", value, "add --sample"))
-    for name, off in (("nbest", 1), ("coverage_penalty", 0), ("no_repeat_ngram", 0)):
+    for name, off in (("nbest", 1), ("coverage_penalty", 0)):
         if (value := getattr(arguments, name)) != off and arguments.sample:
             raise InputError(
                 problem(f"--{name.replace('_', '-')}", "cannot go with --sample", value, "leave out one of the two")
@@ -80,7 +80,9 @@ def _sampler(translator: Translator, arguments: Namespace) -> Callable[[str], Tr
 
     prefix = translator.ids_of(_whole(arguments.prefix))
     given = {name: getattr(arguments, name) for name in SAMPLING}
-    options = SamplingOptions(**{name: value for name, value in given.items() if value is not None})
+    options = SamplingOptions(
+        **{name: value for name, value in given.items() if value is not None}, no_repeat_ngram=arguments.no_repeat_ngram
+    )
 
     def draw(text: str) -> Translation:
         started = time.perf_counter()
@@ -99,7 +101,7 @@ def evaluate(arguments: Namespace) -> int:
     for name in ("source", "reference"):
         paths = getattr(arguments, name)
         if paths is None:
-            raise InputError(problem(f"--{name}", "must be given", None, "name a file, or a corpus by --dataset"))
+            raise InputError(f"--{name} must be given: name a file, or a corpus by --dataset.")
         for path in paths if name == "reference" else [paths]:
             if not path.is_file():
                 raise InputError(problem(f"--{name}", "must be a file", str(path), "check the path"))
@@ -152,7 +154,9 @@ def inspect(arguments: Namespace) -> int:
     """Write the attention maps; status 1 if they fail one of their own checks."""
     out: Path = arguments.out
     if out.suffix.lower() not in FORMATS:
-        raise InputError(problem("--out", f"must end with {', '.join(FORMATS)}", str(out), "choose one of them"))
+        raise InputError(
+            problem("--out", f"must end with {', '.join(FORMATS)} or .bertviz.npz", str(out), "choose one of them")
+        )
     if not out.parent.is_dir():
         raise InputError(problem("--out", "must lie in a folder that exists", str(out), f"make {out.parent} first"))
     if out.is_dir():

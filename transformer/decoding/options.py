@@ -78,9 +78,11 @@ class SamplingOptions:
     """The same seed gives the same translation."""
     max_extra: int = 50
     """As in ``SearchOptions``."""
+    no_repeat_ngram: int = 0
+    """As in ``SearchOptions``; applied before the filters."""
 
     def __post_init__(self) -> None:
-        for name in ("top_k", "seed", "max_extra"):
+        for name in ("top_k", "seed", "max_extra", "no_repeat_ngram"):
             _refuse_whole(name, getattr(self, name), 0)
         _refuse_number("temperature", self.temperature, 0.01, 100.0, "1 leaves the model as it is")
         _refuse_number("top_p", self.top_p, 0.0, 1.0, "0.9 is usual, 1 turns it off")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transformer.config import EOS_ID, SOS_ID
 from transformer.decoding.options import Hypothesis, SamplingOptions
-from transformer.decoding.rules import check_forced, check_numbers, forbid
+from transformer.decoding.rules import check_forced, check_numbers, forbid, repeats
 from transformer.decoding.step import AnyState, StepFunction
 
 
@@ -82,7 +82,15 @@ def sample(
             row = rows[0].cpu()
             check_numbers(float(row.max()))
             position = len(tokens)
-            token = forced[position] if position < len(forced) else _drawn(filtered(row, options), draws[position])
+            if position < len(forced):
+                token: int | None = forced[position]
+            else:
+                allowed = row
+                barred = repeats(tokens, options.no_repeat_ngram) if options.no_repeat_ngram else set()
+                if barred:
+                    allowed = row.clone()
+                    allowed[sorted(barred)] = float("-inf")
+                token = _drawn(filtered(allowed, options), draws[position])
             if token is None:  # nothing can be written
                 break
             tokens.append(token)

@@ -53,8 +53,8 @@ class Asked:
         self._refuse_length("target", pieces)
         return pieces
 
-    def of_ids(self, ids: Sequence[int]) -> tuple[Piece, ...]:
-        """What the decoder wrote, given as ids.
+    def of_ids(self, ids: Sequence[int], name: str = "target_ids") -> tuple[Piece, ...]:
+        """What the decoder wrote, given as ids; ``name`` is what they are called in a message.
 
         Raises:
             InputError: there are none, or no decoder could have written them, or they are too many.
@@ -69,7 +69,7 @@ class Asked:
         )
         if not listed or not possible:
             rule = "must be pieces of this model with <EOS> nowhere but at the end"
-            raise InputError(problem("target_ids", rule, listed, "give the ids of a hypothesis"))
+            raise InputError(problem(name, rule, listed, "give the ids of a hypothesis"))
         pieces = self._tokenizer.target_pieces(listed)
         self._refuse_length("target", pieces)
         return pieces
@@ -80,7 +80,7 @@ class Asked:
         Raises:
             InputError: as ``of_ids``.
         """
-        return tuple(piece.id for piece in self.of_ids(ids)) if len(ids) else ()
+        return tuple(piece.id for piece in self.of_ids(ids, "forced beginning")) if len(ids) else ()
 
     def _refuse_length(self, name: str, pieces: Sequence[Piece]) -> None:
         if len(pieces) > self._limit:

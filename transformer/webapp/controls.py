@@ -14,6 +14,7 @@ import streamlit as st
 
 from transformer.analysis.maps import KINDS
 from transformer.webapp import choices, parameters
+from transformer.webapp.decoding import path
 from transformer.webapp.resources import Card, Search
 from transformer.webapp.widgets import keep_among, segments
 
@@ -45,6 +46,47 @@ def refused(raw: Mapping[str, str], allowed: Mapping[str, Sequence[object]]) -> 
                 f"The link asks for {name} “{shown}”, which is not there; the usual one is shown. {_offer(texts)}"
             )
     return notes
+
+
+def from_link(raw: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that a link asks for: not those that the session itself has written into the address, which may
+    have no place with another model."""
+    return {name: value for name, value in raw.items() if str(st.session_state.get(name)) != value}
+
+
+def unreadable(raw: Mapping[str, str]) -> list[str]:
+    """One sentence for each piece of search or decoding in the URL that cannot be read; it is then left out."""
+    notes = []
+    prefix, node = raw.get("prefix", ""), raw.get("node", "")
+    if prefix and not path.parse(prefix):
+        notes.append("The link's forced beginning (prefix) cannot be read; nothing is forced.")
+        st.session_state["prefix"] = ""
+    if node and not (node.isascii() and node.isdigit()):
+        notes.append("The link's node of the search tree cannot be read; the best translation is shown.")
+        st.session_state["node"] = ""
+    return notes
+
+
+def vanished(cards: Mapping[str, Card]) -> list[str]:
+    """One sentence if the model that was chosen is no longer there."""
+    name = st.session_state.get("model")
+    if not name or name in cards:
+        return []
+    return [f"The model {name} is no longer there; {next(iter(cards))} is shown."]
+
+
+def not_the_translation(rank: int, count: int, target: str) -> None:
+    """Say that the pictures are not of the model's translation, and offer the way back to it."""
+    if rank == 1 and not target:
+        return
+    what = "the translation that you typed" if target else f"translation {rank} of the {count} that the search found"
+    with st.container(horizontal=True, key="not_the_translation", vertical_alignment="center", gap="small"):
+        st.html(f'<div class="under">Shown below: <b>{what}</b>, not the model\'s own.</div>', width="content")
+        st.button("Back to the model's own", key="own_translation", type="tertiary", on_click=_own_translation)
+
+
+def _own_translation() -> None:
+    st.session_state.update(hypothesis=1, target="")
 
 
 def _same_number(value: str, options: Sequence[object]) -> bool:

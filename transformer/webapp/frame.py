@@ -176,7 +176,9 @@ def run() -> None:
     waiting.empty()
     if not cards:
         _stop_without_models()
-    notes = controls.refused(st.query_params.to_dict(), controls.allowed_values(cards, st.query_params.to_dict()))
+    asked = st.query_params.to_dict()
+    notes = controls.refused(controls.from_link(asked), controls.allowed_values(cards, asked))
+    notes += controls.unreadable(asked) + controls.vanished(cards)
     st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
     search = controls.decoding_settings(spec.settings)
@@ -201,8 +203,12 @@ def run() -> None:
     if not spec.pickers:
         rank, target = 1, ""
     with ribbon:
-        record = _inspect(card, translator, sentence, translation.hypotheses[rank - 1].ids, target)
-        st.html(_ribbon(record, card))
+        place = st.container(gap="xsmall")
+        if spec.pickers:
+            controls.not_the_translation(rank, len(translation.hypotheses), target)
+        with place:
+            record = _inspect(card, translator, sentence, translation.hypotheses[rank - 1].ids, target)
+            st.html(_ribbon(record, card))
     view = View(
         card,
         translator,

@@ -17,6 +17,8 @@ import streamlit as st
 
 from transformer.webapp.widgets import keep_among, segments
 
+BEGINNING = "decoding_beginning"
+"""Key of the box in which the beginning of a translation is typed."""
 LONGEST = 512
 """Steps that are offered where no page says how many there are."""
 STRATEGIES = ("greedy", "sampling", "beam search")
@@ -146,7 +148,7 @@ def _sampling_row() -> tuple[float, int, float, int]:
 
 def begin_anew() -> None:
     """Forget what belongs to another sentence; a callback."""
-    st.session_state.update(step=1, node="", prefix="")
+    st.session_state.update({"step": 1, "node": "", "prefix": "", "hypothesis": 1, "target": "", BEGINNING: ""})
 
 
 def _place(name: str) -> Any:

@@ -10,7 +10,7 @@ from transformer.webapp.decoding import path as paths
 from transformer.webapp.decoding.computing import Strategy
 from transformer.webapp.frame import View
 
-_TYPED, _REFUSED = "decoding_beginning", "decoding_refused"
+_TYPED, _REFUSED = parameters.BEGINNING, "decoding_refused"
 
 
 def show(view: View) -> tuple[Strategy, paths.Path]:

@@ -83,7 +83,12 @@ def _continued(
         from transformer.engine import SamplingOptions
 
         drawing = SamplingOptions(
-            strategy.temperature, strategy.top_k, strategy.top_p, strategy.seed, max_extra=search.max_extra
+            strategy.temperature,
+            strategy.top_k,
+            strategy.top_p,
+            strategy.seed,
+            search.max_extra,
+            search.no_repeat_ngram,
         )
         return _translator.sample(text, drawing, prefix_ids=prefix)
     if strategy.name == "greedy":

@@ -45,6 +45,8 @@ def why(walk: Walk) -> str:
         return f"Forced: it belongs to the beginning that you typed ({place})."
     if how == "picked":
         return f"Forced: you picked it ({place})."
+    if walk.step < len(walk.path):
+        return f"Kept: it was written before you picked a later piece ({place})."
     if strategy.name == "sampling":
         return f"Drawn with {drawing(strategy)} ({place})."
     if strategy.name == "greedy":
@@ -77,13 +79,17 @@ def numbers(walk: Walk, step: DecodingStep, shown: int, rest: float) -> str:
     """
     source, read = len(walk.view.record.source), walk.step + 1
     sizes = cache(walk.view.translator, source, read)
+    changed = step is not walk.now
     rows = [
-        ("Chosen", why(walk)),
+        ("Chosen, without the intervention" if changed else "Chosen", why(walk)),
         (
-            "Entropy",
+            "Entropy, with it" if changed else "Entropy",
             f"{step.entropy:.2f} nats: as unsure as between {math.exp(step.entropy):.1f} equally likely pieces",
         ),
-        ("Outside the shown", f"{percent(rest)} on all pieces but these {shown}"),
+        (
+            "Outside the shown, with it" if changed else "Outside the shown",
+            f"{percent(rest)} on all pieces but these {shown}",
+        ),
         (
             "Encoder, kept",
             f"keys and values of {source} source pieces for cross-attention: {_bytes(sizes.cross_bytes)}, "

@@ -99,7 +99,7 @@ def banner(view: View, trace: BeamTrace) -> None:
     """What a forced beginning has come to, beside the free search."""
     last = next(index for index, node in enumerate(trace.nodes) if node.step == trace.forced)
     best, without = trace.nodes[trace.hypotheses[0]], view.translation.best
-    text = view.translator.tokenizer.decode(trace.tokens(trace.hypotheses[0])).strip()
+    text = view.translator.tokenizer.decode(trace.tokens(trace.hypotheses[0])).strip() or "(empty)"
     st.html(
         markup.notice(
             "info",
