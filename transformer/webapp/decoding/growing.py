@@ -13,14 +13,18 @@ from transformer.webapp.decoding.walk import Walk
 from transformer.webapp.workbench.pictures import picture
 
 
-def show(walk: Walk, record: AttentionRecord, layer: int, head: int) -> None:
-    """Draw cross-attention and the decoder's self-attention up to the step; layer and head from 0."""
+def show(walk: Walk, record: AttentionRecord, layer: int, head: int, changed: bool = False) -> None:
+    """Draw cross-attention and the decoder's self-attention up to the step; layer and head from 0.
+
+    They are of the translation as it was written; if this step is ``changed`` by an intervention, they say so.
+    """
+    without = ", without the intervention" if changed else ""
     for column, kind in zip(st.columns(2, gap="medium"), ("cross", "decoder"), strict=True):
         maps = kind_view(record, kind, walk.view.card.languages)
         step = min(walk.step, len(record.target_output) - 1)  # a step that wrote nothing has no row
         title = f"{kind} attention · layer {layer + 1} · head {head + 1}"
         with column, st.container(gap="xxsmall"):
-            st.html(f"<b>{markup.escape(title)}</b> <span class='under'>up to step {walk.step + 1}</span>")
+            st.html(f"<b>{markup.escape(title)}</b> <span class='under'>up to step {walk.step + 1}{without}</span>")
             picture(
                 grown_map(maps, layer, head, step, walk.view.colours),
                 f"grown_{kind}",

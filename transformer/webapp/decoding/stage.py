@@ -49,6 +49,8 @@ def show(view: View, every: float | None = None) -> None:
     with left, st.container(gap="xxsmall"):
         bars, rest = weighing.show(walk, walk.now, changed)
         st.html(telling.numbers(walk, shown, len(bars), rest))
-    growing.show(walk, resources.record(view.translator, view.sentence, hypothesis.ids), layer, head)
+    growing.show(
+        walk, resources.record(view.translator, view.sentence, hypothesis.ids), layer, head, changed is not None
+    )
     st.html(telling.outcome(walk) + telling.choices(walk))
     weighing.table(bars, walk.step)

@@ -53,7 +53,8 @@ def softmax(view: View) -> None:
         heading(
             f"{wide} numbers become {pieces:,} at {named(view, 'decoder', position)}",
             "The histogram has all logits; mind its logarithmic height, nearly all pieces stand in the middle. The "
-            f"bars are the likeliest pieces after the softmax at temperature {temperature:g}, grey at temperature 1.",
+            f"bars are the likeliest pieces after the softmax at temperature {temperature:g}"
+            + ("." if temperature == 1.0 else ", grey at temperature 1."),
         )
         left, right = st.columns(2, gap="medium")
         with left:

@@ -63,7 +63,10 @@ def show(view: View, pair: Pair) -> None:
             "model: PPL is exp(dev loss) at the end of its training, before weights were averaged, if they were; BLEU "
             "is that of the finished model on its own dev sentences.</div>"
         )
-        st.html("<b>Bigger is better, all else equal</b> <span class='under'>rows C, base and big of Table 3</span>")
+        st.html(
+            "<b>Larger models are better, on the whole</b> <span class='under'>rows C, base and big of Table 3; big also "
+            "differs in dropout and steps</span>"
+        )
         sized = [row for row in TABLE_3 if row.row in ("base", "C", "big")]
         picture(
             size_points([_size(row) for row in sized], view.colours),

@@ -113,11 +113,14 @@ def _heads(view: View) -> None:
     with right:
         st.html(
             table(
-                "Means over the heads of each kind, with the division and undivided",
+                "Medians over the heads of each kind, with the division and undivided",
                 ("", "variance", "undivided", "entropy", "undivided"),
                 [_row(kind, [head for head in found if head.kind == kind]) for kind in ("encoder", "decoder", "cross")],
                 numeric=(1, 2, 3, 4),
             )
+            + '<div class="under">The footnote supposes queries and keys whose numbers have variance 1. Training does '
+            "not keep to that: a head that looks at one key alone, whatever the sentence, has scores far apart, so the "
+            "means lie far above these medians where a model has such heads.</div>"
         )
 
 
@@ -140,9 +143,9 @@ def _row(kind: str, heads: list[Spread]) -> tuple[str, ...]:
         lambda head: head.entropy,
         lambda head: head.undivided_entropy,
     )
-    return (kind, *(_mean([field(head) for head in heads]) for field in fields))
+    return (kind, *(_median([field(head) for head in heads]) for field in fields))
 
 
-def _mean(values: list[float]) -> str:
+def _median(values: list[float]) -> str:
     known = [value for value in values if np.isfinite(value)]
-    return number(float(np.mean(known))) if known else "no row has a choice"
+    return number(float(np.median(known))) if known else "no row has a choice"

@@ -39,9 +39,14 @@ def attempt(text: str) -> None:
 
 
 def next_page(file: str) -> None:
-    """A link to the lesson that comes after ``pages/<file>.py``; none after the last."""
+    """A link to the lesson that comes after ``pages/<file>.py``; after the last, to the attention of one's sentence."""
     lessons = [spec for spec in PAGES if spec.group == "Understand"]
     place = next(number for number, spec in enumerate(lessons) if spec.file == file)
     if place + 1 < len(lessons):
         following = lessons[place + 1]
         st.page_link(page_file(following), label=f"Next: {following.name}")
+    else:
+        st.page_link(
+            next(page_file(spec) for spec in PAGES if spec.file == "attention"),
+            label="That was the last lesson. Go back to your sentence: what does every head look at?",
+        )

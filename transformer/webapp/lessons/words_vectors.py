@@ -116,6 +116,13 @@ def lookup(view: View) -> None:
                 )
             )
         row, scaled, position = (float(length.mean()) for length in lengths[:3])
+        least = int(np.argmin(lengths[3] / np.maximum(lengths[1], 1e-9)))
+        if lengths[3][least] < 0.2 * lengths[1][least]:
+            st.html(
+                f'<div class="under">The row of “{markup.escape(visible(names[least]))}” is nearly white in the sum: '
+                f"its learned vector, {lengths[1][least]:.2f} long, and its position, {lengths[2][least]:.2f} long, "
+                f"point against each other, and {lengths[3][least]:.2f} is left.</div>"
+            )
         st.html(
             '<div class="under">The paper does not say why it multiplies by √D. Measured here: a row is '
             f"{row:.2f} long on average, a position {position:.2f}; multiplied by {found.scale:.2f}, the piece is "

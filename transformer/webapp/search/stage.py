@@ -10,7 +10,7 @@ from transformer.analysis.beam import story
 from transformer.analysis.tree import LAYOUTS, TreeLayout, tree_layout
 from transformer.errors import InputError
 from transformer.plots.labels import percent, visible
-from transformer.plots.tree import least_width, ordinal, search_tree
+from transformer.plots.tree import ROW, least_width, ordinal, search_tree
 from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.search import choosing, computing, panel, telling
@@ -19,8 +19,8 @@ from transformer.webapp.workbench.pictures import picture
 
 PRUNED: dict[str, int | None] = {"none": 0, "1 a step": 1, "2 a step": 2, "5 a step": 5, "all": None}
 """How many of the pruned candidates are drawn."""
-HIGHEST = 560
-"""Pixels above which the tree scrolls in its frame."""
+HIGHEST, FITS = 560, 900
+"""Pixels of height and width above which the tree scrolls in its frame."""
 
 
 def show(view: View) -> None:
@@ -59,6 +59,8 @@ _PRUNED = "At each step the search looks at twice as many candidates as it keeps
 def _tree(found: Found, layout: TreeLayout) -> None:
     view, trace = found.view, found.trace
     marked = [node for node, _ in found.told.displaced if layout.place(node) is not None]
+    if least_width(trace, layout) > FITS or layout.height * ROW > HIGHEST:
+        st.html('<div class="under">The tree is larger than its frame: scroll in it, to the right and down.</div>')
     best = " ".join(visible(trace.nodes[node].piece) for node in trace.path(trace.hypotheses[0])[1:])
     # one frame scrolls both ways, or the lower scroll bar would lie at the end of a high tree
     st.html(

@@ -32,6 +32,8 @@ def show(view: View) -> None:
     name = f"{view.card.name} {view.kind} layer{view.layer} head{view.head}"
     width = least_width(maps)
     shown = dataclasses.replace(maps, allowed=None)
+    if view.kind != "decoder":
+        st.button("Show the causal mask of the decoder", key="to_the_triangle", on_click=_decoder)
     st.html("<b>The mask</b> <span class='under'>filled: the query may look there</span>")
     picture(mask_map(shown, allowed, view.colours), "mask", f"{name} mask", f"The {view.kind} mask", width)
     st.html(
@@ -53,3 +55,7 @@ def show(view: View) -> None:
         "Scores after the mask",
         width,
     )
+
+
+def _decoder() -> None:
+    st.session_state["kind"] = "decoder"
