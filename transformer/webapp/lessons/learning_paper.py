@@ -64,8 +64,8 @@ def show(view: View, pair: Pair) -> None:
             "is that of the finished model on its own dev sentences.</div>"
         )
         st.html(
-            "<b>Larger models are better, on the whole</b> <span class='under'>rows C, base and big of Table 3; big also "
-            "differs in dropout and steps</span>"
+            "<b>Larger models are better, on the whole</b> <span class='under'>rows C, base and big of Table 3; big "
+            "also differs in dropout and steps</span>"
         )
         sized = [row for row in TABLE_3 if row.row in ("base", "C", "big")]
         picture(

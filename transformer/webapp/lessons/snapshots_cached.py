@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from transformer.catalogue import snapshots
+from transformer.webapp import resources
 
 if TYPE_CHECKING:
     from transformer.engine import Translator
@@ -23,6 +24,15 @@ Stamp = tuple[str, int | None, int, int]
 def steps(card: Card) -> tuple[int, ...]:
     """After how many updates snapshots were kept, in their order."""
     return tuple(snapshots(card.folder))
+
+
+def elsewhere() -> str:
+    """A sentence that names the models whose snapshots were kept; empty if there are none."""
+    names = [name for name, card in resources.cards().items() if steps(card)]
+    if not names:
+        return ""
+    last = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f" Choose {last} above, {'which have' if len(names) > 1 else 'which has'} some."
 
 
 def stamp(card: Card, step: int | None) -> Stamp:

@@ -255,8 +255,8 @@ def _training(view: View, ids: tuple[int, ...]) -> None:
                 markup.notice(
                     "info",
                     f"The model {view.card.name} keeps no snapshots of its training (a folder snapshots beside its "
-                    "weights), so its beginning cannot be shown. Choose another model above, or train one whose recipe "
-                    "names some under checkpoint.snapshots.",
+                    f"weights), so its beginning cannot be shown.{snapshots_cached.elsewhere()} A recipe names those "
+                    "that shall be kept under checkpoint.snapshots.",
                 )
             )
             return
