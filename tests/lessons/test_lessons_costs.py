@@ -116,7 +116,7 @@ def test_the_bottleneck_writes_what_its_decoder_writes(translator: Translator) -
     found = bottleneck(translator, TEXT, [EOS_ID], 0)
     written = translator.tokenizer.decode(read[1:])
     assert found.changed_text[:20] == written[:20]
-    assert found.text == translator.translate(TEXT, beam_size=1).text
+    assert translator.translate(TEXT, beam_size=1).text.startswith(found.text)
 
 
 def test_a_position_that_is_not_there_is_refused(translator: Translator) -> None:

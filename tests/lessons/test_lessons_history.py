@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer.lessons.history import Course, Sample, course, spread
+from transformer.lessons.history import Course, Sample, course, spread, unreadable
 from transformer.lessons.schedule import own_settings
 from transformer.training.schedule import learning_rate
 
@@ -110,3 +110,36 @@ def test_a_shipped_history_has_the_rates_of_its_recipe(folder: Path) -> None:
     assert found.dev_loss.last < found.dev_loss.values[0]
     if settings.label_smoothing:
         assert (found.train_loss.values[-5:] > found.train_likelihood.values[-5:]).all()
+
+
+def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    whole = written(tmp_path, *LINES, "", "  ")
+    assert whole is not None
+    assert whole.unread == 0
+    odd = written(
+        tmp_path, *LINES, '{"kind": "train", "step": 4', {"kind": "train", "step": "x"}, {"kind": "y", "step": 1}
+    )
+    assert odd is not None
+    assert odd.unread == 3
+    assert odd.train_loss.steps.tolist() == [10, 20, 30]
+    cut = "\n".join(json.dumps(line) for line in LINES)[:-40]
+    half = written(tmp_path, cut)
+    assert half is not None
+    assert half.unread == 1
+    assert unreadable(tmp_path) == ""
+
+
+def test_a_damaged_history_is_not_an_absent_one(tmp_path: Path) -> None:
+    assert unreadable(tmp_path) == ""
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(bytes(range(256)) * 4)
+    assert course(tmp_path) is None
+    lines = sum(bool(line.strip()) for line in path.read_bytes().split(b"\n"))
+    assert unreadable(tmp_path) == f"none of its {lines} lines is one that a training writes"
+    path.write_text('{"step": "odd"}')
+    assert unreadable(tmp_path) == "its only line is not one that a training writes"
+    path.write_text("\n")
+    assert unreadable(tmp_path) == "it is empty"
+    path.unlink()
+    path.mkdir()
+    assert unreadable(tmp_path) == "it is no file"

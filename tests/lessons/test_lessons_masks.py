@@ -10,6 +10,7 @@ from between_models import SENTENCE, normalising_first
 from transformer.config import EOS_ID, SOS_ID
 from transformer.errors import InputError
 from transformer.lessons import causality
+from transformer.lessons.changing import Changing, compare
 
 
 @pytest.fixture(scope="module", params=["paper", "normalises first"])
@@ -94,7 +95,7 @@ def test_a_pass_without_the_mask(model, ids, layer: int | None) -> None:
 @pytest.mark.parametrize("layer", [None, 1])
 def test_what_is_written_without_the_mask(model, ids, layer: int | None) -> None:
     opened = range(2) if layer is None else (layer,)
-    limit = min(len(ids) + causality.LONGER, 64)
+    limit = min(len(ids) + causality.LONGER, causality.MOST_WRITTEN)
     written: list[int] = []
     while len(written) < limit and EOS_ID not in written:
         row = decoded(model, [SOS_ID, *written], opened)[-1]
@@ -104,7 +105,10 @@ def test_what_is_written_without_the_mask(model, ids, layer: int | None) -> None
     assert found.free_text == model.tokenizer.decode(written)
     assert found.free_finished == (written[-1] == EOS_ID)
     # with cached keys and values no later piece is there that a mask could hide
-    assert found.changed.changed_text == found.changed.text
+    ending = "self_attn.mask" if layer is None else f"decoder.{layer}.self_attn.mask"
+    stepwise = compare(model, SENTENCE, ids, Changing(ending, torch.ones_like))
+    assert found.changed.changed_text == found.changed.text == stepwise.changed_text == stepwise.text
+    np.testing.assert_allclose(found.changed.changed_log_probs, stepwise.changed_log_probs, atol=1e-4)
 
 
 def test_what_moves_when_a_piece_is_replaced(model, ids) -> None:

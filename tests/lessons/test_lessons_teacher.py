@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from transformer.config import EOS_ID, SOS_ID
 from transformer.errors import InputError
 from transformer.lessons.teacher import (
+    MOST_TIMED,
     label_view,
     least_loss,
     smoothed_floor,
@@ -130,7 +131,7 @@ def test_all_at_once_is_what_one_after_the_other_gives(translator: Translator, i
     assert measured.difference < 1e-4
     assert measured.rounds == 2
     assert min(measured.together, measured.cached, measured.anew) > 0
-    assert timing(translator, TEXT, ids, rounds=9, budget=0.0).rounds == 3
+    assert timing(translator, TEXT, ids, rounds=9, budget=0.0).rounds == 2
 
 
 def test_what_cannot_be_asked(translator: Translator, ids: tuple[int, ...]) -> None:
@@ -139,3 +140,8 @@ def test_what_cannot_be_asked(translator: Translator, ids: tuple[int, ...]) -> N
             ask(translator, TEXT, ())
     with pytest.raises(InputError, match=f"from 0 to {len(ids) - 1}"):
         label_view(translator, TEXT, ids, len(ids), 0.1)
+
+
+def test_the_timing_of_a_long_target_takes_its_first_positions(translator: Translator) -> None:
+    measured = timing(translator, TEXT, (5,) * (MOST_TIMED + 8) + (3,), rounds=1)
+    assert (measured.positions, measured.rounds) == (MOST_TIMED, 1)

@@ -163,6 +163,30 @@ def test_the_history_and_the_samples(kept: Path) -> None:
     assert [shape["x0"] for shape in curves["layout"]["shapes"]] == list(STEPS)
 
 
+@pytest.mark.parametrize("content", [bytes(range(256)), b'{"step": "odd"}\n[1]\n'], ids=["binary", "odd lines"])
+def test_a_damaged_history_is_not_called_absent(kept: Path, content: bytes) -> None:
+    path = kept / "history.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        said = notices(start("learning", sentence=SENTENCE, model="kept"))
+    finally:
+        path.write_bytes(whole)
+    assert any(note.startswith("history.jsonl of this checkpoint cannot be read: none of its") for note in said)
+    assert not any("no history" in note for note in said)
+
+
+def test_a_history_that_was_cut_off_says_so(kept: Path) -> None:
+    path = kept / "history.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    try:
+        said = notices(start("learning", sentence=SENTENCE, model="kept"))
+    finally:
+        path.write_bytes(whole)
+    assert "1 line of history.jsonl could not be read and is left out." in said
+
+
 def test_a_damaged_snapshot_has_its_own_sentence(kept: Path) -> None:
     path = kept / "snapshots" / f"step-{STEPS[1]:06d}.safetensors"
     whole = path.read_bytes()

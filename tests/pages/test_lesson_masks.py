@@ -7,6 +7,7 @@ import html
 import json
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from transformer.engine import Translator
 from transformer.lessons import causality, crossing, padding
 from transformer.plots.labels import percent
 from transformer.webapp import resources
+from transformer.webapp.lessons import masks
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lessons"))
@@ -267,3 +269,27 @@ def _numbers(value: object) -> np.ndarray:
     if isinstance(value, dict):  # one axis has no shape
         return array({"shape": "-1", **value})
     return np.array(value)
+
+
+def test_a_long_sentence_is_cut_and_the_page_says_it() -> None:
+    app = page(sentence="dog " * 15, model="tiny")
+    shown = "".join(bodies(app))
+    assert "✗" not in shown
+    found = transformer.load(Path("checkpoints/tiny")).translate("dog " * 15)
+    steps = len(found.ids)
+    assert steps > 40  # otherwise nothing is cut
+    assert f"takes {steps} steps; its first 40 were taken here" in shown
+    assert "greedy translations are compared over their first 40 pieces at most" in shown
+
+
+def test_the_sections_that_compute_longest_come_last() -> None:
+    assert set(masks.SLOW) < set(masks.SECTIONS)
+    drawn: list[object] = []
+
+    class Noting:
+        def live(self, draw: partial[None]) -> None:
+            drawn.append(draw.func)
+
+    masks.show(Noting())  # type: ignore[arg-type]
+    assert tuple(drawn[-2:]) == masks.SLOW
+    assert set(drawn) == set(masks.SECTIONS)

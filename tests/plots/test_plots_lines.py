@@ -201,3 +201,14 @@ def test_mistakes_are_named(record: AttentionRecord, wrong: dict[str, Any], said
     arguments: dict[str, Any] = {"heads": [(0, 0)], **wrong}
     with pytest.raises(InputError, match=said):
         lines(kind_view(record, "cross", LANGUAGES), colours=theme.LIGHT, **arguments)
+
+
+@pytest.mark.parametrize("label", ["a", "Donaudampfschifffahrtsgesellschaft", "狗狗狗狗狗狗狗狗狗狗狗狗", "m" * 50])
+def test_labels_and_the_titles_beside_them_have_room(label: str) -> None:
+    axis = Axis("output, so far: a title", (label, "b"), (False, False))
+    view = KindView("cross", np.full((1, 1, 2, 2), 0.5, dtype=np.float32), axis, axis, ("x", "y"))
+    margin = lines(view, [(0, 0)], theme.LIGHT).layout.margin
+    cells = len(label) + sum(letter == "狗" for letter in label)
+    drawn = 0.6 * 12 * cells  # a monospace letter is 0.6 of its size wide
+    two_lines = 8 + 2 * 17  # of a title, and what stands off
+    assert margin.l == margin.r >= drawn + two_lines

@@ -21,9 +21,12 @@ from transformer.capture.sink import to_numpy
 from transformer.config import EOS_ID, SOS_ID, SPECIAL_PIECES
 from transformer.decoding.rules import forbid
 from transformer.errors import InputError, problem
-from transformer.lessons.changing import Changed, Changing, compare
+from transformer.lessons.changing import MOST as MOST_WRITTEN
+from transformer.lessons.changing import Changed, Written, greedy, log_probs
 from transformer.lessons.projections import equal
 from transformer.lessons.scaling import softmax
+from transformer.nn.layers import DecoderLayer
+from transformer.nn.masks import causal_mask
 from transformer.nn.probe import watching
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ class Unmasked:
 
     changed: Changed
     """Log-probabilities of the target with the mask and without it. Its texts are those of decoding step by step with
-    cached keys and values, where no later piece is there to be hidden: they are equal."""
+    cached keys and values, where no later piece is there to be hidden: they are one and the same."""
     likeliest: tuple[int, ...]
     """T pieces: what the model would write at each position without the mask."""
     likeliest_log_probs: FloatArray
@@ -76,7 +79,7 @@ class Unmasked:
     free_text: str
     """What greedy search writes if all positions are computed anew at every step, each seeing all the others."""
     free_finished: bool
-    """Whether it ended with ``<EOS>`` within ``LONGER`` pieces more than the target has."""
+    """Whether it ended with ``<EOS>`` within ``LONGER`` pieces more than the target has, and ``changing.MOST``."""
 
     def __post_init__(self) -> None:
         for array in (self.likeliest_log_probs, self.future, self.answer):
@@ -126,7 +129,13 @@ def causal_head(scores: NDArray[Any], pattern: NDArray[Any], allowed: BoolArray)
     return CausalHead(exact, allowed, weights, softmax(exact), check)
 
 
-def without_mask(translator: Translator, text: str, target_ids: Sequence[int], layer: int | None = None) -> Unmasked:
+def without_mask(
+    translator: Translator,
+    text: str,
+    target_ids: Sequence[int],
+    layer: int | None = None,
+    plain: Written | None = None,
+) -> Unmasked:
     """Run the decoder with its causal mask switched off.
 
     The model was trained with the mask. One trained without it would learn to copy the next position.
@@ -136,25 +145,36 @@ def without_mask(translator: Translator, text: str, target_ids: Sequence[int], l
         text: the sentence.
         target_ids: T >= 1 pieces of the target, ``<EOS>`` last if it is complete.
         layer: of the decoder, from 0: the only one without the mask; None is all of them.
+        plain: ``changing.greedy`` of the model as it is, if it is known.
 
     Raises:
-        InputError: a layer that is not there, and as ``Translator.translate``.
+        InputError: a layer that is not there.
     """
     count = translator.config.decoder_layers
     if layer is not None and not 0 <= layer < count:
         raise InputError(problem("layer", f"must be from 0 to {count - 1}", layer, "choose one that is there"))
     layers = range(count) if layer is None else (layer,)
     opening = _Opening(layers)
-    source = _row(translator, translator.tokenizer.encode(text))
-    with torch.inference_mode(), watching(opening):
-        logits = translator.model(source, _row(translator, [SOS_ID, *target_ids[:-1]]))[0]
-    best = torch.log_softmax(logits.float(), dim=-1).max(dim=-1)
+    ids = translator.tokenizer.encode(text)
+    with torch.inference_mode():
+        source, read = _row(translator, ids), _row(translator, [SOS_ID, *target_ids[:-1]])
+        seen = torch.ones_like(source, dtype=torch.bool)
+        memory = translator.model.encode(source, seen)
+        with watching(opening):
+            logits = translator.model.project(translator.model.decode(read, memory, seen))[0]
+        opened = torch.log_softmax(logits.float(), dim=-1)
+        without = opened.gather(1, torch.tensor(list(target_ids), device=opened.device)[:, None])[:, 0]
+        best = opened.max(dim=-1)
+        limit = min(len(target_ids) + LONGER, MOST_WRITTEN, translator.config.max_length)
+        free = _free(translator, _Decoder(translator, memory, layers), limit)
     patterns = np.stack([opening.patterns[attention_probe("decoder", one)] for one in layers]).astype(np.float64)
-    # An ending that the encoder's masks share: of one sentence without padding they allow everything as they are.
-    ending = "self_attn.mask" if layer is None else attention_probe("decoder", layer, "mask")
-    changed = compare(translator, text, target_ids, Changing(ending, torch.ones_like))
+    plain = plain or greedy(translator, text)
+    usual = log_probs(translator, ids, target_ids)
+    # A step with kept keys and values has no mask: nothing later is there. What it writes is the same without one.
+    changed = Changed(
+        usual, cast(FloatArray, to_numpy(without)), plain.text, plain.text, plain.finished, plain.finished
+    )
     mean = patterns.mean(axis=(0, 1))
-    free = _free(translator, source, layers, min(len(target_ids) + LONGER, translator.config.max_length))
     return Unmasked(
         changed,
         tuple(best.indices.tolist()),
@@ -178,13 +198,15 @@ def influence(translator: Translator, text: str, target_ids: Sequence[int], most
     read = [SOS_ID, *target_ids[:-1]][:most]
     with torch.inference_mode():
         memory = translator.model.encode(_row(translator, translator.tokenizer.encode(text)))
-        others = _runners_up(_distributions(translator, memory, [read], ())[0], read)
+        usual = _Decoder(translator, memory).hidden(_row(translator, read))[0]
+        others = _runners_up(translator.model.project(usual).float(), read)
         variants = [read, *([*read[:at], other, *read[at + 1 :]] for at, other in enumerate(others, start=1))]
+        ids = torch.tensor(variants, device=memory.device)
         sides = []
         for layers in ((), range(translator.config.decoder_layers)):
-            found = _distributions(translator, memory, variants, layers).double()
-            moved = (found[1:] - found[:1]).abs().sum(dim=-1) / 2
-            sides.append(moved.T.contiguous().cpu().numpy())
+            hidden = _Decoder(translator, memory, layers).hidden(ids)
+            rows = [_moved(translator.model.project(hidden[:, place])) for place in range(len(read))]
+            sides.append(torch.stack(rows).cpu().numpy())
     return Influence(tuple(others), sides[0], sides[1])
 
 
@@ -207,40 +229,57 @@ class _Opening:
         return None
 
 
-def _distributions(
-    translator: Translator, memory: Tensor, inputs: Sequence[Sequence[int]], layers: Sequence[int]
-) -> Tensor:
-    """[N, T, V] probabilities of the next piece at every position of N decoder inputs [T], without the mask in
-    ``layers``."""
-    model = translator.model
-    seen = torch.ones(len(inputs), memory.size(1), dtype=torch.bool, device=memory.device)
-    ids = torch.tensor([list(one) for one in inputs], device=memory.device)
-    with watching(_Opening(layers)):
-        logits = model.project(model.decode(ids, memory.expand(len(inputs), -1, -1), seen))
-    return torch.softmax(logits.float(), dim=-1)
+class _Decoder:
+    """The decoder over one memory [1, S, D] with some layers without their mask, while nobody looks: the fused kernel,
+    and the memory's keys and values computed once for all inputs."""
+
+    def __init__(self, translator: Translator, memory: Tensor, layers: Sequence[int] = ()) -> None:
+        self._model = translator.model
+        self._open = set(layers)
+        self._crossing = [layer.cross_attn.project_keys_values(memory) for layer in self._model.decoder]
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """N decoder inputs [N, T] -> hidden states [N, T, D]."""
+        x: Tensor = self._model.target_input(ids)
+        causal = causal_mask(ids.size(1), ids.device)
+        for index, layer in enumerate(self._model.decoder):
+            x = self._layer(x, layer, index, None if index in self._open else causal)
+        normalised: Tensor = self._model.decoder.norm(x)
+        return normalised
+
+    def _layer(self, x: Tensor, layer: DecoderLayer, index: int, mask: Tensor | None) -> Tensor:
+        keys, values = (each.expand(x.size(0), -1, -1, -1) for each in self._crossing[index])
+        found: Tensor = layer(
+            x,
+            lambda y: layer.self_attn(y, y, mask),
+            lambda y: layer.cross_attn.attend(y, keys, values, None),
+        )
+        return found
+
+
+def _moved(logits: Tensor) -> Tensor:
+    """[N, V] of one position in N inputs -> [N - 1] how much probability moves from the first to each other."""
+    found = torch.softmax(logits.double(), dim=-1)
+    return (found[1:] - found[:1]).abs().sum(dim=-1) / 2
 
 
 def _runners_up(usual: Tensor, read: Sequence[int]) -> list[int]:
-    """For each input but the first the likeliest other piece that is not special."""
+    """For each input but the first the likeliest other piece that is not special, by the logits [T, V]."""
     found = []
     for place, piece in enumerate(read[1:]):
         row = usual[place].clone()
-        row[: len(SPECIAL_PIECES)] = -1.0
-        row[piece] = -1.0
+        row[: len(SPECIAL_PIECES)] = -torch.inf
+        row[piece] = -torch.inf
         found.append(int(row.argmax()))
     return found
 
 
-def _free(translator: Translator, source: Tensor, layers: Sequence[int], limit: int) -> list[int]:
-    """At most ``limit`` pieces, written greedily without the mask in ``layers`` and without cached keys and values."""
-    model = translator.model
+def _free(translator: Translator, decoder: _Decoder, limit: int) -> list[int]:
+    """At most ``limit`` pieces, written greedily, all positions computed anew at every step."""
     written: list[int] = []
-    with torch.inference_mode(), watching(_Opening(layers)):
-        memory = model.encode(source)
-        seen = torch.ones_like(source, dtype=torch.bool)
-        while len(written) < limit and EOS_ID not in written:
-            hidden = model.decode(_row(translator, [SOS_ID, *written]), memory, seen)[0, -1]
-            written.append(int(forbid(model.project(hidden).float()).argmax()))
+    while len(written) < limit and EOS_ID not in written:
+        hidden = decoder.hidden(_row(translator, [SOS_ID, *written]))[0, -1]
+        written.append(int(forbid(translator.model.project(hidden).float()).argmax()))
     return written
 
 

@@ -12,11 +12,25 @@ from torch import Tensor
 
 from transformer.capture.record import FloatArray
 from transformer.capture.sink import to_numpy
-from transformer.config import SOS_ID
+from transformer.config import EOS_ID, SOS_ID
+from transformer.decoding.rules import forbid
+from transformer.decoding.step import start
 from transformer.nn.probe import watching
 
 if TYPE_CHECKING:
     from transformer.engine import Translator
+
+MOST = 40
+"""Pieces of a greedy translation that is written only to be compared: writing is what takes time."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What greedy search writes, or the beginning of it."""
+
+    text: str
+    finished: bool
+    """Whether it ended with ``<EOS>`` before it was cut off."""
 
 
 class Changing:
@@ -49,9 +63,13 @@ class Changed:
     changed_log_probs: FloatArray
     """[T] the same with the change."""
     text: str
-    """What greedy search writes: the model as it is."""
+    """What greedy search writes, at most ``MOST`` pieces: the model as it is."""
     changed_text: str
-    """What greedy search writes with the change."""
+    """What greedy search writes with the change, at most ``MOST`` pieces."""
+    finished: bool = True
+    """Whether ``text`` ended before it was cut off."""
+    changed_finished: bool = True
+    """Whether ``changed_text`` did."""
 
     def __post_init__(self) -> None:
         self.log_probs.setflags(write=False)
@@ -68,29 +86,46 @@ class Changed:
         return math.exp(-float(self.changed_log_probs.mean()))
 
 
-def compare(translator: Translator, text: str, target_ids: Sequence[int], sink: Changing) -> Changed:
+def greedy(translator: Translator, text: str, most: int = MOST) -> Written:
+    """The likeliest piece at each step, as ``Translator.translate`` with a beam of 1, but at most ``most`` pieces.
+
+    A sink that is active sees every step.
+    """
+    model = translator.model
+    device = next(model.parameters()).device
+    limit = min(most, translator.config.max_length)
+    written = [SOS_ID]
+    with torch.inference_mode():
+        step, state = start(model, [translator.tokenizer.encode(text)])
+        while len(written) <= limit and written[-1] != EOS_ID:
+            scores, state = step(torch.tensor(written[-1:], device=device), state)
+            written.append(int(forbid(scores)[0].argmax()))
+    return Written(translator.tokenizer.decode(written[1:]), written[-1] == EOS_ID)
+
+
+def compare(
+    translator: Translator, text: str, target_ids: Sequence[int], sink: Changing, plain: Written | None = None
+) -> Changed:
     """Score a target and translate greedily, as the model is and under ``sink``.
 
     Args:
         translator: the model.
-        text: the sentence.
+        text: a sentence that ``Translator.translate`` takes.
         target_ids: T >= 1 pieces to score, ``<EOS>`` last if it is complete.
         sink: the change.
-
-    Raises:
-        InputError: as ``Translator.translate``.
+        plain: ``greedy`` of the model as it is, if it is known.
     """
     source = translator.tokenizer.encode(text)
-    plain = translator.translate(text, beam_size=1).text
-    usual = _log_probs(translator, source, target_ids)
+    plain = plain or greedy(translator, text)
+    usual = log_probs(translator, source, target_ids)
     with watching(sink):
-        changed = translator.translate(text, beam_size=1).text
-        unusual = _log_probs(translator, source, target_ids)
-    return Changed(usual, unusual, plain, changed)
+        changed = greedy(translator, text)
+        unusual = log_probs(translator, source, target_ids)
+    return Changed(usual, unusual, plain.text, changed.text, plain.finished, changed.finished)
 
 
-def _log_probs(translator: Translator, source: Sequence[int], target: Sequence[int]) -> FloatArray:
-    """[T] of one teacher-forced pass."""
+def log_probs(translator: Translator, source: Sequence[int], target: Sequence[int]) -> FloatArray:
+    """[T] of each piece of the target in one teacher-forced pass."""
     device = next(translator.model.parameters()).device
     ids = torch.tensor([list(source)], device=device)
     read = torch.tensor([[SOS_ID, *target[:-1]]], device=device)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transformer.errors import InputError, problem
-from transformer.lessons.changing import Changed, Changing, compare
+from transformer.lessons.changing import Changed, Changing, Written, compare
 from transformer.nn.probe import watching
 
 if TYPE_CHECKING:
@@ -113,7 +113,13 @@ def layer_kinds(length: int, width: int, kernel: int = KERNEL) -> tuple[LayerKin
     )
 
 
-def bottleneck(translator: Translator, text: str, target_ids: Sequence[int], position: int | None = None) -> Changed:
+def bottleneck(
+    translator: Translator,
+    text: str,
+    target_ids: Sequence[int],
+    position: int | None = None,
+    plain: Written | None = None,
+) -> Changed:
     """Let the decoder read one vector of the source instead of one a position, and see what it still can say.
 
     The vector is the encoder's output at ``position``, or the average of all if that is None: every cross-attention
@@ -125,9 +131,10 @@ def bottleneck(translator: Translator, text: str, target_ids: Sequence[int], pos
         text: the sentence.
         target_ids: T pieces to score, ``<EOS>`` last if complete.
         position: from 0.
+        plain: ``changing.greedy`` of the model as it is, if it is known.
 
     Raises:
-        InputError: a position that the source does not have, and as ``Translator.translate``.
+        InputError: a position that the source does not have.
     """
     count = len(translator.tokenizer.encode(text))
     if position is not None and not 0 <= position < count:
@@ -141,7 +148,7 @@ def bottleneck(translator: Translator, text: str, target_ids: Sequence[int], pos
         chosen[..., position] = 1.0
         return chosen
 
-    return compare(translator, text, target_ids, Changing("cross_attn.pattern", one_vector))
+    return compare(translator, text, target_ids, Changing("cross_attn.pattern", one_vector), plain)
 
 
 def measure(translator: Translator, text: str, lengths: Sequence[int] = LENGTHS, repeats: int = 5) -> Measured:

@@ -65,15 +65,18 @@ class Course:
     """Of the latest dev evaluation that was the best so far."""
     samples: tuple[tuple[Sample, ...], ...]
     """For each sample sentence what became of it, in the order of the steps."""
+    unread: int = 0
+    """Lines of the file that are not what a training writes, and are left out."""
 
 
 def course(folder: Path) -> Course | None:
     """The history that lies in the folder of a checkpoint; None if there is none, or nothing in it can be read.
 
-    Lines and values that are not what the trainer writes are left out.
+    Lines and values that are not what the trainer writes are left out. ``unreadable`` says which of the two it is.
     """
     try:
         lines = [line for line in History(folder / HISTORY).lines() if _is_step(line.get("step"))]
+        written = _written(folder)
     except OSError:
         return None
     train = [line for line in lines if line.get("kind") == "train"]
@@ -92,7 +95,25 @@ def course(folder: Path) -> Course | None:
         signature=next((str(line["signature"]) for line in reversed(dev) if line.get("signature")), ""),
         best_step=best[-1] if best else None,
         samples=_samples(dev),
+        unread=max(written - len(train) - len(dev), 0),
     )
+
+
+def unreadable(folder: Path) -> str:
+    """Why ``course`` finds nothing in a folder that has a history; empty if there is none, or it can be read."""
+    path = folder / HISTORY
+    if not path.exists() or course(folder) is not None:
+        return ""
+    if not path.is_file():
+        return "it is no file"
+    try:
+        written = _written(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    if not written:
+        return "it is empty"
+    lines = "its only line is not" if written == 1 else f"none of its {written:,} lines is"
+    return f"{lines} one that a training writes"
 
 
 def spread(samples: Sequence[Sample], count: int) -> tuple[Sample, ...]:
@@ -104,6 +125,12 @@ def spread(samples: Sequence[Sample], count: int) -> tuple[Sample, ...]:
         return tuple(samples)
     places = np.unique(np.geomspace(1, len(samples), count).round().astype(int) - 1)
     return tuple(samples[place] for place in places)
+
+
+def _written(folder: Path) -> int:
+    """Lines of the file that are not blank."""
+    path = folder / HISTORY
+    return sum(bool(line.strip()) for line in path.read_bytes().split(b"\n")) if path.is_file() else 0
 
 
 def _curve(lines: Iterable[Mapping[str, Any]], key: str) -> Curve:

@@ -21,6 +21,7 @@ from transformer.capture.sink import Recorder, to_numpy
 from transformer.config import EOS_ID, PAD_ID, SOS_ID
 from transformer.decoding.rules import forbid
 from transformer.errors import InputError, problem
+from transformer.lessons.changing import MOST, Written, greedy
 from transformer.lessons.projections import equal
 from transformer.nn.probe import watching
 
@@ -31,7 +32,8 @@ Floats = NDArray[np.float64]
 PLACES = ("encoder and cross-attention", "encoder", "cross-attention")
 """Where a padding mask can be switched off."""
 LONGER = 30
-"""Pieces that a translation may have beyond the source while padding is looked at: without its mask it may not end."""
+"""Pieces that a translation may have beyond the source while padding is looked at: without its mask it may not end.
+It has at most ``changing.MOST``, too."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,12 @@ class PaddingOff:
     text: str
     """What greedy search writes from the sentence alone."""
     changed_text: str
-    """What it writes with padding and masks off; both are cut off ``LONGER`` pieces beyond the source."""
+    """What it writes with padding and masks off; both are cut off at ``changing.MOST`` pieces, and this one ``LONGER``
+    beyond the source."""
+    finished: bool
+    """Whether ``text`` ended with ``<EOS>`` before it was cut off."""
     changed_finished: bool
-    """Whether ``changed_text`` ended with ``<EOS>`` before it was cut off."""
+    """Whether ``changed_text`` did."""
     checks: tuple[Check, ...]
     """With the masks on: nothing on padding, and encoder output and log-probabilities those of the sentence alone."""
 
@@ -158,7 +163,12 @@ class PaddingOff:
 
 
 def without_padding_mask(
-    translator: Translator, text: str, target_ids: Sequence[int], columns: int, place: str = PLACES[0]
+    translator: Translator,
+    text: str,
+    target_ids: Sequence[int],
+    columns: int,
+    place: str = PLACES[0],
+    plain: Written | None = None,
 ) -> PaddingOff:
     """Put padding behind a sentence and let the model look at it.
 
@@ -168,6 +178,7 @@ def without_padding_mask(
         target_ids: T >= 1 pieces of the target, ``<EOS>`` last if it is complete.
         columns: P >= 1 of padding; sentence and padding must fit the model.
         place: where the mask is switched off, one of ``PLACES``.
+        plain: ``changing.greedy`` of the sentence alone, if it is known.
 
     Raises:
         InputError: no columns, more than the model has positions for, or another place.
@@ -185,8 +196,9 @@ def without_padding_mask(
     off = [True] * len(padded)
     in_encoder, in_cross = place != PLACES[2], place != PLACES[1]
     real = len(ids)
-    limit = min(real + LONGER, translator.config.max_length)
-    alone = _run(translator, ids, target_ids, on[:real], on[:real], limit)
+    limit = min(real + LONGER, MOST, translator.config.max_length)
+    plain = plain or greedy(translator, text)
+    alone = _run(translator, ids, target_ids, on[:real], on[:real], 0)
     masked = _run(translator, padded, target_ids, on, on, 0)
     opened = _run(translator, padded, target_ids, off if in_encoder else on, off if in_cross else on, limit)
     apart = np.linalg.norm(opened.memory[:real].astype(np.float64) - alone.memory, axis=-1)
@@ -220,8 +232,9 @@ def without_padding_mask(
         apart / np.linalg.norm(alone.memory.astype(np.float64), axis=-1),
         alone.log_probs,
         opened.log_probs,
-        alone.text,
+        plain.text,
         opened.text,
+        plain.finished,
         opened.finished,
         checks,
     )

@@ -18,7 +18,7 @@ from transformer.capture.capture import capture
 from transformer.capture.names import attention_probe
 from transformer.capture.record import KINDS, BoolArray, FloatArray
 from transformer.config import SOS_ID
-from transformer.lessons.changing import Changed, Changing, compare
+from transformer.lessons.changing import Changed, Changing, Written, compare
 
 if TYPE_CHECKING:
     from transformer.engine import Translator
@@ -100,13 +100,16 @@ def spreads(translator: Translator, text: str, target_ids: Sequence[int]) -> tup
     return tuple(found)
 
 
-def without_division(translator: Translator, text: str, target_ids: Sequence[int]) -> Changed:
+def without_division(
+    translator: Translator, text: str, target_ids: Sequence[int], plain: Written | None = None
+) -> Changed:
     """The whole model with no division anywhere: every score of every layer is multiplied by sqrt(d_k) again.
 
-    It was trained with the division; one trained without would have other queries and keys.
+    It was trained with the division; one trained without would have other queries and keys. ``plain`` is
+    ``changing.greedy`` of the model as it is, if it is known.
     """
     factor = math.sqrt(translator.config.head_width)
-    return compare(translator, text, target_ids, Changing("_attn.scores", lambda scores: scores * factor))
+    return compare(translator, text, target_ids, Changing("_attn.scores", lambda scores: scores * factor), plain)
 
 
 def random_scores(keys: int, widths: Sequence[int] = WIDTHS, pairs: int = 4000, seed: int = 0) -> RandomScores:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +12,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from transformer.analysis.maps import KindView
+from transformer.analysis.maps import Axis, KindView
 from transformer.errors import InputError, problem
 from transformer.plots import labels, theme
-from transformer.plots.heatmap import label_space, marked, piece_axis, positions, quantity_name
+from transformer.plots.heatmap import marked, piece_axis, positions, quantity_name
 from transformer.plots.theme import Palette
 
 MOST_LINES = 2000
@@ -25,6 +27,10 @@ FAINT = (1.0, 0.08)
 SPREAD = 0.5
 """Rows over which the lines of several heads between the same two pieces are spread, so that all can be seen."""
 SIDES = ("query", "key")
+LETTER = 7.8
+"""Pixels of a letter of a label at 12 pixels, with some to spare: monospace fonts take 0.6 of their size, some 0.65."""
+MOST_LABEL = 400
+"""Pixels of the longest label that room is made for."""
 _UNSEEN: dict[str, Any] = {
     "mode": "markers",
     "selected": {"marker": {"opacity": 0}},
@@ -220,7 +226,7 @@ def _lay_out(
     figure.update_layout(
         **{**theme.base_layout(colours), "showlegend": count_heads > 1},
         height=10 + legend + longest * cell + 40,
-        margin={"l": label_space(view.rows.labels) + 40, "r": label_space(view.columns.labels) + 40}
+        margin={"l": _side(view.rows, cell, longest), "r": _side(view.columns, cell, longest)}
         | {"t": 10 + legend, "b": 40},
         hovermode="closest",
         legend={
@@ -237,9 +243,7 @@ def _lay_out(
     )
     figure.update_xaxes(visible=False, fixedrange=True, range=[-0.01, 1.01])
     for name, axis in (("query", view.rows), ("key", view.columns)):
-        title = labels.escape(axis.title)
-        if longest * cell < 7 * len(title):
-            title = title.replace(", ", ",<br>", 1)
+        title = _title(axis, longest * cell)
         chosen = [focus] if focus is not None and side == name else []
         style = {
             **piece_axis(title, colours, small=cell < 18),
@@ -250,6 +254,27 @@ def _lay_out(
         figure.update_layout(
             {"yaxis": style} if name == "query" else {"yaxis2": {**style, "overlaying": "y", "side": "right"}}
         )
+
+
+def _title(axis: Axis, height: int) -> str:
+    """The title of an axis so high in pixels, in two lines if one is too long for it."""
+    title = labels.escape(axis.title)
+    return title.replace(", ", ",<br>", 1) if height < 7 * len(title) else title
+
+
+def _side(axis: Axis, cell: int, longest: int) -> int:
+    """Pixels beside the lines for the longest label of an axis, a gap, and the title along it."""
+    letters = max((_letters(labels.visible(label)) for label in axis.labels), default=1)
+    lines_of_title = 1 + _title(axis, longest * cell).count("<br>")
+    return (
+        min(max(math.ceil(LETTER * letters * (0.75 if cell < 18 else 1.0)), 40), MOST_LABEL) + 22 + 20 * lines_of_title
+    )
+
+
+def _letters(text: str) -> int:
+    """How many monospace letters wide a text is: letters of Chinese, Japanese and Korean, and emoji, take two."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
 def _say(figure: go.Figure, looks: Looks, threshold: float, quantity: str, colours: Palette) -> None:

@@ -55,6 +55,13 @@ def history(card: Card) -> Course | None:
     return _history(str(card.folder), (stat.st_mtime_ns, stat.st_size))
 
 
+def unreadable(card: Card) -> str:
+    """Why the history of a checkpoint cannot be read; empty if it can, or there is none."""
+    from transformer.lessons.history import unreadable as found
+
+    return found(card.folder)
+
+
 def look(card: Card, translator: Translator, step: int | None, text: str, ids: Ids) -> Look:
     """What a snapshot makes of a pair; without a step, what the finished model does.
 

@@ -96,6 +96,7 @@ def together(view: View, pair: Pair) -> None:
             "one by one, every prefix anew",
         )
         seconds = (found.together, found.cached, found.anew)
+        first = "first " if found.positions < len(pair.ids) else ""
         picture(
             time_bars(names, seconds, view.colours),
             "learning_times",
@@ -104,9 +105,9 @@ def together(view: View, pair: Pair) -> None:
             480,
         )
         st.html(
-            f'<div class="under">Measured on this computer just now: the decoder over the {found.positions} positions '
-            f"of {markup.escape(pair.called)}, the shortest of {found.rounds} rounds; the encoder is the same in all "
-            f"three and left out. The hidden states agree to {found.difference:.1e}.</div>"
+            f'<div class="under">Measured on this computer just now: the decoder over the {first}{found.positions} '
+            f"positions of {markup.escape(pair.called)}, the shortest of {found.rounds} rounds; the encoder is the "
+            f"same in all three and left out. The hidden states agree to {found.difference:.1e}.</div>"
         )
         st.button("Measure again", key="learning_measure", on_click=_measure_again)
         attempt("Choose a longer sentence: one pass hardly takes longer, one by one it grows with every piece.")

@@ -37,14 +37,13 @@ def show(view: View, pair: Pair) -> None:
     ):
         course = cached.history(view.card)
         if course is None:
-            st.html(
-                markup.notice(
-                    "info",
-                    "This checkpoint has no history of its training (a file history.jsonl beside its weights), so "
-                    "there are no curves to show. Choose a model that was trained by this program.",
-                )
-            )
+            st.html(_nothing(cached.unreadable(view.card)))
             return
+        if course.unread:
+            lines = "1 line" if course.unread == 1 else f"{course.unread:,} lines"
+            are = "is" if course.unread == 1 else "are"
+            said = f"{lines} of history.jsonl could not be read and {are} left out."
+            st.html(markup.notice("warning", said))
         settings = own_settings(view.translator.meta)
         exact = settings is not None and settings.select == "exact"
         shown = _panels(course, exact)
@@ -70,6 +69,21 @@ def show(view: View, pair: Pair) -> None:
             "Find the end of the warm-up in the third panel and look at the loss above it: how much was learned while "
             "the steps were still small?"
         )
+
+
+def _nothing(why: str) -> str:
+    """What is said instead of curves: that the history cannot be read, and why, or that there is none."""
+    if why:
+        return markup.notice(
+            "warning",
+            f"history.jsonl of this checkpoint cannot be read: {why}. So there are no curves to show. Copy the file "
+            "anew from where the checkpoint comes from.",
+        )
+    return markup.notice(
+        "info",
+        "This checkpoint has no history of its training (a file history.jsonl beside its weights), so there are no "
+        "curves to show. Choose a model that was trained by this program.",
+    )
 
 
 def _panels(course: Course, exact: bool) -> list[Panel]:

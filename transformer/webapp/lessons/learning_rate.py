@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTHS = (64, 128, 256, 512, 1024)
 WARM_UPS = (1, 10, 100, 400, 1000, 2000, 4000, 8000, 16000)
-UPDATES = 8
+UPDATES = 5
 
 
 def show(view: View, pair: Pair) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from transformer.webapp.lessons.plain_cached import plain
+
 if TYPE_CHECKING:
     from transformer.engine import Translator
     from transformer.lessons.changing import Changed
@@ -72,7 +74,7 @@ def _bottleneck(
 ) -> Changed:
     from transformer.lessons.costs import bottleneck
 
-    return bottleneck(_translator, text, ids, position)
+    return bottleneck(_translator, text, ids, position, plain(_translator, text))
 
 
 @st.cache_data(max_entries=8, show_spinner="Measuring …")
@@ -100,7 +102,7 @@ def _spreads(_translator: Translator, fingerprint: str, text: str, ids: tuple[in
 def _without_division(_translator: Translator, fingerprint: str, text: str, ids: tuple[int, ...]) -> Changed:
     from transformer.lessons.scaling import without_division
 
-    return without_division(_translator, text, ids)
+    return without_division(_translator, text, ids, plain(_translator, text))
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

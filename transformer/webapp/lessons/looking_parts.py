@@ -73,14 +73,31 @@ def told(changed: Changed, usual_name: str, changed_name: str, written: int) -> 
             "Greedy translation, and perplexity",
             ("", "it writes", "perplexity"),
             [
-                (usual_name, changed.text or "nothing", number(changed.perplexity)),
-                (changed_name, changed.changed_text or "nothing", number(changed.changed_perplexity)),
+                (usual_name, begun(changed.text, changed.finished), number(changed.perplexity)),
+                (
+                    changed_name,
+                    begun(changed.changed_text, changed.changed_finished),
+                    number(changed.changed_perplexity),
+                ),
             ],
             numeric=(2,),
         )
         + '<div class="under">Perplexity of the translation on top of the page: among how many pieces the model '
-        f"wavers, on average over its {written} pieces; 1 if it is certain.</div>"
+        f"wavers, on average over its {written} pieces; 1 if it is certain."
+        f"{cut(changed.finished and changed.changed_finished)}</div>"
     )
+
+
+def begun(text: str, finished: bool) -> str:
+    """A translation, with dots where it was cut off."""
+    return f"{text or 'nothing'}{'' if finished else ' …'}"
+
+
+def cut(finished: bool) -> str:
+    """What is said where a greedy translation was cut off."""
+    from transformer.lessons.changing import MOST
+
+    return "" if finished else f" …: greedy translations are compared over their first {MOST} pieces at most."
 
 
 def number(value: float) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from transformer.webapp.lessons.plain_cached import plain
+
 if TYPE_CHECKING:
     from transformer.engine import Translator
     from transformer.lessons.causality import Influence, Unmasked
@@ -61,7 +63,7 @@ def _influence(_translator: Translator, fingerprint: str, text: str, ids: Ids) -
 def _without_mask(_translator: Translator, fingerprint: str, text: str, ids: Ids, layer: int | None) -> Unmasked:
     from transformer.lessons.causality import without_mask as found
 
-    return found(_translator, text, ids, layer)
+    return found(_translator, text, ids, layer, plain(_translator, text))
 
 
 @st.cache_data(max_entries=8, show_spinner="Translating with padding in sight …")
@@ -70,7 +72,7 @@ def _without_padding_mask(
 ) -> PaddingOff:
     from transformer.lessons.padding import without_padding_mask as found
 
-    return found(_translator, text, ids, columns, place)
+    return found(_translator, text, ids, columns, place, plain(_translator, text))
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -110,9 +110,10 @@ def _once(view: View, found: Crossing) -> None:
     st.html(markup.table("One head, one step", ("", "made of", "shape"), rows, numeric=(2,)))
     tables = "one and the same table" if found.tables == 1 else f"{found.tables} tables"
     under(
-        f"Decoding this translation took {steps} {'step' if steps == 1 else 'steps'}, and all of them read {tables} of "
-        f"keys in memory. Keys and values of all heads of this layer cost 2 · S · D² = {found.multiplications:,} "
-        f"multiplications, once; computed anew at every step they would have cost "
+        f"Decoding this translation takes {steps} {'step' if steps == 1 else 'steps'}"
+        f"{'' if found.steps == steps else f'; its first {found.steps} were taken here'}, and all of them read "
+        f"{tables} of keys in memory. Keys and values of all heads of this layer cost 2 · S · D² = "
+        f"{found.multiplications:,} multiplications, once; computed anew at every step they would have cost "
         f"{steps * found.multiplications:,}."
     )
     st.html(markup.checks_line(found.checks))

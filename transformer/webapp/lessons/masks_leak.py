@@ -16,7 +16,7 @@ from transformer.webapp import markup
 from transformer.webapp.frame import View
 from transformer.webapp.lessons import masks_cached as cached
 from transformer.webapp.lessons.between_parts import heading, output_ids, under
-from transformer.webapp.lessons.looking_parts import choose, number, probabilities
+from transformer.webapp.lessons.looking_parts import begun, choose, cut, number, probabilities
 from transformer.webapp.lessons.section import attempt, section
 from transformer.webapp.workbench.pictures import picture
 
@@ -198,23 +198,26 @@ def _positions(view: View, found: Unmasked, usual: np.ndarray, opened: np.ndarra
 
 
 def _free(found: Unmasked) -> None:
-    free = found.free_text or "nothing"
+    usual = begun(found.changed.text, found.changed.finished)
     st.html(
         markup.table(
             "Greedy translation",
             ("the decoder runs", "it writes"),
             [
-                ("with the mask", found.changed.text or "nothing"),
-                ("without it, all positions anew at every step", free if found.free_finished else f"{free} …"),
-                ("without it, step by step with kept keys and values", found.changed.changed_text or "nothing"),
+                ("with the mask", usual),
+                ("without it, all positions anew at every step", begun(found.free_text, found.free_finished)),
+                ("without it, step by step with kept keys and values", usual),
             ],
         )
     )
-    same = "does not change" if found.free_text == found.changed.text else "changes"
+    long = min(len(found.free_text), len(found.changed.text)) if not found.free_finished else None
+    alike = found.free_text[:long] == found.changed.text[:long]
+    same = "does not change" if alike else "changes"
     under(
         f"While it translates freely, nothing stands to the right of the newest position, so there is no answer to "
         f"see; only the earlier positions see more than they were trained to, and here the translation {same}. With "
-        "kept keys and values not even that: they were computed when nothing later was there."
+        "kept keys and values not even that: they were computed when nothing later was there, so a step has no mask "
+        f"and writes the same.{cut(found.changed.finished and found.free_finished)}"
     )
 
 

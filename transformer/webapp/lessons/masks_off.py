@@ -150,8 +150,14 @@ def _output(view: View, found: PaddingOff) -> None:
         "Bars: the probability of each piece of the translation, from the sentence alone and with padding in sight.",
         compared_width(written),
     )
-    writes = found.changed_text if found.changed_finished else f"{found.changed_text} …"
-    changed = Changed(found.log_probs, found.changed_log_probs, found.text, writes)
+    changed = Changed(
+        found.log_probs,
+        found.changed_log_probs,
+        found.text,
+        found.changed_text,
+        found.finished,
+        found.changed_finished,
+    )
     told(changed, *names, len(written))
     most = int(found.moved.argmax())
     before, after = probabilities(found.log_probs), probabilities(found.changed_log_probs)
