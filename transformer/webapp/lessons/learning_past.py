@@ -43,7 +43,8 @@ def show(view: View, pair: Pair) -> None:
                 markup.notice(
                     "info",
                     f"No snapshots of this model's training were kept.{snapshots_cached.elsewhere()} A recipe keeps "
-                    "them if its section [checkpoint] says snapshots = [50, 150, 400, …], the updates after which the weights are to be saved.",
+                    "them if its section [checkpoint] says snapshots = [50, 150, 400, …], the updates after which the "
+                    "weights are to be saved.",
                 )
             )
             return
