@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import transformer
-from transformer.catalogue import available
+from transformer.catalogue import available, snapshots
 from transformer.engine import Translator
 from transformer.text.synthetic import reverse_pairs
 
@@ -60,6 +60,18 @@ def test_stored_translations_are_reproduced(shipped: Translator) -> None:
     assert len(stored) == 20
     found = shipped.translate_many(stored)
     assert {text: one.text for text, one in zip(stored, found, strict=True)} == stored
+
+
+def test_the_way_of_one_model_can_be_walked() -> None:
+    """Snapshots of a training, each of which opens and knows more than the one long before it."""
+    folder = CHECKPOINTS / "en-de-multi30k"
+    steps = list(snapshots(folder))
+    assert 8 <= len(steps) <= 10
+    assert sum(path.stat().st_size for path in snapshots(folder).values()) < 60_000_000
+    text, target = "Two dogs are playing in the snow.", "Zwei Hunde spielen im Schnee."
+    found = [transformer.load(folder, snapshot=step).score(text, target).total_log_prob for step in steps]
+    found.append(transformer.load(folder).score(text, target).total_log_prob)
+    assert found[0] < found[len(found) // 2] < found[-1]
 
 
 def test_score_of_the_translation_model_is_recorded() -> None:

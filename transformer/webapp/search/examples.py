@@ -16,11 +16,11 @@ FLAWED: dict[str, tuple[str, ...]] = {
         "A man is carrying a large box while a dog is watching.",
     ),
     "en-de-multi30k": (
-        "A little girl in a yellow dress is riding a bicycle with the mountains in the background.",
-        "A man is looking by the sea.",
-        "Two women are climbing a rock under a bridge at night.",
-        "Two women are waiting while a dog is watching.",
-        "A man is taking a picture in the middle of a field.",
+        "An old man with a white beard is talking on the phone in front of a large building.",
+        "An old man with a white beard is selling fruit with the mountains in the background.",
+        "The woman in the black coat is playing the guitar with the mountains in the background.",
+        "The woman in the black coat is talking on the phone at the bus stop.",
+        "A man is looking at the bus stop.",
     ),
 }
 """The first is shown first."""
