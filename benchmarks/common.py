@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -49,6 +50,32 @@ def read_usage() -> Usage | None:
         return None
     own = os.times()
     return None if busy is None else Usage(time.monotonic(), busy, own.user + own.system)
+
+
+def tree_seconds(process: int, proc: Path = Path("/proc")) -> float:
+    """Seconds of processor time that a process, all that it has started, and all that these have started, have used.
+
+    Children that have ended count where their parent has asked how they ended. 0 where the system does not tell.
+    """
+    parents, used = {}, {}
+    for file in proc.glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        number = int(file.parent.name)
+        parents[number] = int(fields[1])
+        used[number] = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    family = {process}
+    while grown := {number for number, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return sum(used.get(number, 0.0) for number in family)
+
+
+def usage() -> Usage | None:
+    """The processor time used so far, with that of everything this process has started as our own."""
+    now = read_usage()
+    return None if now is None else dataclasses.replace(now, own=tree_seconds(os.getpid()))
 
 
 def other_cpu(before: Usage | None, after: Usage | None) -> float | None:

@@ -1,10 +1,10 @@
 """Decoding speed on a CPU: this product's search against Hugging Face's ``generate`` and CTranslate2.
 
-All systems hold the same weights (random ones: time does not depend on them) and translate the same sentences, in turns
-within one process. Where a model stops depends on its weights, so every sentence is given the length of its reference
-and nobody may stop earlier or later. The figure is target pieces a second over all sentences, and milliseconds for one
-sentence of 13 words. Made-up pairs have the lengths of Multi30k, so that anybody can run this; --data DIR takes the
-sentences of test2016 in the pieces of the shipped model.
+All systems hold the same weights (random ones: time does not depend on them) and translate the same sentences, in
+turns, each in a process of its own that rests meanwhile. Where a model stops depends on its weights, so every sentence
+is given the length of its reference and nobody may stop earlier or later. The figure is target pieces a second over all
+sentences, and milliseconds for one sentence of 13 words. Made-up pairs have the lengths of Multi30k, so that anybody
+can run this; --data DIR takes the sentences of test2016 in the pieces of the shipped model.
 
 ours          ``transformer.decoding``, batches by length, float32
 marian        ``MarianMTModel.generate`` with its cache; sentences of equal length together, at most --marian-batch
@@ -16,6 +16,7 @@ The others need: pip install -r benchmarks/requirements.txt
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -41,12 +42,13 @@ from benchmarks.common import (
     other_cpu,
     parser,
     ratios,
-    read_usage,
     tell,
+    usage,
     wait_until_quiet,
 )
 from benchmarks.pairs import CAPTIONS, multi30k_test, synthetic
 from benchmarks.peers import ctranslate2_is_installed, ctranslate2_of, marian_of, piece_names
+from benchmarks.worker import Worker
 from transformer.config import EOS_ID, SOS_ID, ModelConfig
 from transformer.decoding.batch import TOKEN_BUDGET, batches_by_length
 from transformer.decoding.beam import beam_search
@@ -150,15 +152,32 @@ def equal_lengths(pairs: Sequence[Example], most: int) -> Iterator[tuple[int, li
             yield length, together[first : first + most]
 
 
-def build(system: str, model: Transformer, folder: Path, batches: dict[str, int]) -> Decode:
-    """A system that holds the weights of ``model``."""
+def build(system: str, preset: str, batches: dict[str, int], threads: int) -> Decode:
+    """A system that holds the weights that belong to a preset."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig.preset(preset, VOCABULARY)).eval()
     if system == "ours":
         return Ours(model, batches["ours"])
     if system == "marian":
         return Marian(model, batches["marian"])
-    kind = system.removeprefix("ct2-")
-    translator = ctranslate2_of(model, folder / system, kind, torch.get_num_threads())
+    with tempfile.TemporaryDirectory() as folder:  # it is read when it is opened
+        translator = ctranslate2_of(model, Path(folder) / system, system.removeprefix("ct2-"), threads)
     return CTranslate2(translator, model.config.vocab_size, batches["ct2"])
+
+
+def answering(
+    system: str, preset: str, pairs: Sequence[Example], batches: dict[str, int], threads: int
+) -> Callable[[str, int], float]:
+    """What a worker does: ("all", beam size) -> target pieces a second, ("one", beam size) -> milliseconds."""
+    decode = build(system, preset, batches, threads)
+    for beam_size in MODES.values():  # what is met for the first time is prepared before anything is measured
+        decode(pairs[: max(1, len(pairs) // 8)], beam_size)
+
+    def answer(what: str, beam_size: int) -> float:
+        return speed(decode, pairs, beam_size) if what == "all" else latency(decode, beam_size)
+
+    return answer
 
 
 def speed(decode: Decode, pairs: Sequence[Example], beam_size: int) -> float:
@@ -180,9 +199,9 @@ def latency(decode: Decode, beam_size: int, times: int = 5) -> float:
 
 def compare(systems: Mapping[str, Callable[[], float]], rounds: int, unit: str, **about: Any) -> dict[str, float]:
     """Let the systems take turns and print a line for each; how many times as quick as each other one ours is."""
-    before = read_usage()
+    before = usage()
     figures = interleave({name: lambda _, turn=turn: turn() for name, turn in systems.items()}, rounds)
-    others = other_cpu(before, read_usage())
+    others = other_cpu(before, usage())
     digits = 1 if unit == "ms" else 0
     for name, values in figures.items():
         emit(
@@ -191,7 +210,6 @@ def compare(systems: Mapping[str, Callable[[], float]], rounds: int, unit: str, 
             **about,
             value=round(statistics.median(values), digits),
             unit=unit,
-            threads=torch.get_num_threads(),
             other_cpu=others,
             lowest=round(min(values), digits),
             highest=round(max(values), digits),
@@ -203,31 +221,32 @@ def compare(systems: Mapping[str, Callable[[], float]], rounds: int, unit: str, 
 
 
 def measure(
-    preset: str, systems: Sequence[str], pairs: Sequence[Example], rounds: int, batches: dict[str, int]
+    preset: str, systems: Sequence[str], pairs: Sequence[Example], rounds: int, batches: dict[str, int], threads: int
 ) -> dict[str, dict[str, float]]:
     """Every mode of one preset; the ratios by mode."""
-    torch.manual_seed(1)
-    model = Transformer(ModelConfig.preset(preset, VOCABULARY)).eval()
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        built = {system: build(system, model, Path(folder), batches) for system in systems}
+    with contextlib.ExitStack() as open_ones:
+        built = {
+            system: open_ones.enter_context(Worker(answering, system, preset, pairs, batches, threads))
+            for system in systems
+        }
         for mode, beam_size in MODES.items():
-            for decode in built.values():  # what is met for the first time is prepared before anything is measured
-                decode(pairs[: max(1, len(pairs) // 8)], beam_size)
-            about = {"preset": preset, "mode": mode, "sentences": len(pairs)}
+            about = {"preset": preset, "threads": threads}
             found[mode] = compare(
-                {name: partial(speed, decode, pairs, beam_size) for name, decode in built.items()},
+                {name: partial(worker, "all", beam_size) for name, worker in built.items()},
                 rounds,
                 "target tokens/s",
+                mode=mode,
+                sentences=len(pairs),
                 **about,
             )
             alone = f"one sentence, {mode}"
             found[alone] = compare(
-                {name: partial(latency, decode, beam_size) for name, decode in built.items()},
+                {name: partial(worker, "one", beam_size) for name, worker in built.items()},
                 rounds,
                 "ms",
-                preset=preset,
                 mode=alone,
+                **about,
             )
     return found
 
@@ -246,7 +265,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--threads", type=count, default=min(2, cores), help="of every system (2, or 1 on one core)")
     options.add_argument("--data", type=Path, help="folder of Multi30k, to use its sentences")
     chosen = options.parse_args(arguments)
-    torch.set_num_threads(chosen.threads)
     systems = list(dict.fromkeys(chosen.systems))
     for system in [*systems]:
         there = marian_is_installed() if system == "marian" else system == "ours" or ctranslate2_is_installed()
@@ -258,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = {}
     for preset in dict.fromkeys(chosen.preset):
         wait_until_quiet(chosen.patience, chosen.noisy)
-        found[preset] = measure(preset, systems, pairs[: chosen.sentences], chosen.rounds, batches)
+        found[preset] = measure(preset, systems, pairs[: chosen.sentences], chosen.rounds, batches, chosen.threads)
     emit(ratios=found)
     return 0
 

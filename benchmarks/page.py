@@ -14,7 +14,6 @@ at 128. Needs Chromium, and playwright: pip install -r tests/requirements.txt
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import os
 import random
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the product, from whatever folder this is run
 
 from benchmarks.browser import CHROMIUM, ROOT, chromium, serving
-from benchmarks.common import Usage, count, emit, leave, other_cpu, parser, read_usage, wait_until_quiet
+from benchmarks.common import count, emit, leave, other_cpu, parser, usage, wait_until_quiet
 from transformer.capture.record import KINDS
 from transformer.catalogue import TOKENIZER, found, resolve
 from transformer.errors import InputError, TransformerError, problem
@@ -207,32 +206,6 @@ def measure(visit: Visit, lengths: dict[int, list[Sentence]], rounds: int) -> Me
                 kept = measured.setdefault((action, view, pieces), Answers()) if turn else Answers()
                 visit.measure(visit.action(action, view, sentence), view, sentence, kept)
     return measured
-
-
-def tree_seconds(process: int, proc: Path = Path("/proc")) -> float:
-    """Seconds of processor time that a process, all that it has started, and all that these have started, have used.
-
-    Children that have ended count where their parent has asked how they ended. 0 where the system does not tell.
-    """
-    parents, used = {}, {}
-    for file in proc.glob("[0-9]*/stat"):
-        try:
-            fields = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        number = int(file.parent.name)
-        parents[number] = int(fields[1])
-        used[number] = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    family = {process}
-    while grown := {number for number, parent in parents.items() if parent in family} - family:
-        family |= grown
-    return sum(used.get(number, 0.0) for number in family)
-
-
-def usage() -> Usage | None:
-    """The processor time used so far, with that of server and browser as our own."""
-    now = read_usage()
-    return None if now is None else dataclasses.replace(now, own=tree_seconds(os.getpid()))
 
 
 def report(measured: Measured, model: str, kind: str, cores: int, others: float | None) -> dict[str, float]:

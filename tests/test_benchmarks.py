@@ -485,10 +485,10 @@ def test_server_and_browser_count_as_ourselves(tmp_path: Path):
         times = f"{ticks} {ticks} {2 * ticks} 0"  # user and system, its own and of children that have ended
         (folder / "stat").write_text(f"{number} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {times} 20 0\n")
     (tmp_path / "14").mkdir()  # has just ended
-    assert page.tree_seconds(10, tmp_path) == 3 * 4
-    assert page.tree_seconds(12, tmp_path) == 4
-    if page.usage() is not None:
-        assert page.tree_seconds(os.getpid()) > 0
+    assert common.tree_seconds(10, tmp_path) == 3 * 4
+    assert common.tree_seconds(12, tmp_path) == 4
+    if common.usage() is not None:
+        assert common.tree_seconds(os.getpid()) > 0
 
 
 def test_without_a_browser_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
