@@ -21,7 +21,8 @@ def hardware(device: torch.device) -> str:
                 break
     except OSError:
         pass
-    return f"{processor}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{processor}, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def commit() -> str:
