@@ -71,7 +71,7 @@ def test_the_way_of_one_model_can_be_walked() -> None:
     text, target = "Two dogs are playing in the snow.", "Zwei Hunde spielen im Schnee."
     found = [transformer.load(folder, snapshot=step).score(text, target).total_log_prob for step in steps]
     found.append(transformer.load(folder).score(text, target).total_log_prob)
-    assert found[0] < found[len(found) // 2] < found[-1]
+    assert found[0] < found[1] < found[2] < found[-1]  # later it is sure enough, and swings
 
 
 def test_score_of_the_translation_model_is_recorded() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -21,10 +22,12 @@ pytestmark = [*MARKS, pytest.mark.skipif(sys.platform == "win32", reason="it nee
 
 
 @pytest.fixture
-def server(workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def server(workplace: Path, tmp_path: Path) -> Iterator[str]:
     """A server whose trainings do not wait for those of others, and leave nothing behind."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with serving(workplace) as address:
+    with contextlib.ExitStack() as running:
+        with pytest.MonkeyPatch.context() as its_own:  # not the browser's, whose sockets need a short path
+            its_own.setenv("TMPDIR", str(tmp_path))
+            address = running.enter_context(serving(workplace))
         yield address
     assert [path for path in tmp_path.glob("transformer-toy-*") if path.is_dir()] == []
 
