@@ -81,7 +81,7 @@ def not_the_translation(rank: int, count: int, target: str) -> None:
         return
     what = "the translation that you typed" if target else f"translation {rank} of the {count} that the search found"
     with st.container(horizontal=True, key="not_the_translation", vertical_alignment="center", gap="small"):
-        st.html(f'<div class="under">Shown below: <b>{what}</b>, not the model\'s own.</div>', width="content")
+        st.html(f'<div class="under">Shown: <b>{what}</b>, not the model\'s own.</div>', width="content")
         st.button("Back to the model's own", key="own_translation", type="tertiary", on_click=_own_translation)
 
 
