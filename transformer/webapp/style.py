@@ -75,7 +75,8 @@ _RULES = """
 .kind i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px; margin-right: .45rem; }
 .stMain [data-testid="stPageLink-NavLink"] { padding-left: 0; }
 .stMain [data-testid="stPageLink-NavLink"] p { text-decoration: underline; text-underline-offset: 3px; }
-.st-key-examples_flawed button p, .st-key-own_translation button p { text-decoration: underline; text-underline-offset: 3px; }
+.st-key-examples_flawed button p, .st-key-own_translation button p { text-decoration: underline;
+  text-underline-offset: 3px; }
 .checks { font-size: .88rem; color: var(--muted); }
 .checks summary { font-weight: 600; cursor: pointer; }
 .checks ul { list-style: none; margin: .3rem 0 0; padding: 0; }
