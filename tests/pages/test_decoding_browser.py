@@ -107,6 +107,6 @@ def test_play_runs_to_the_end_and_arrows_move_the_step(page: Page, server: str, 
     page.get_by_role("slider", name="Step").focus()
     page.keyboard.press("ArrowLeft")
     on_step(page, count - 1)
-    assert parameter(page, "step") == str(count - 1)
+    eventually(page, lambda: parameter(page, "step") == str(count - 1), lambda: page.url)
     rows = [label for label in labels(page, "y", CHART) if label]
     assert rows[-1].startswith("all other pieces")

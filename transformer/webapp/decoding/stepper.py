@@ -8,12 +8,15 @@ from transformer.webapp import parameters
 
 EVERY = 0.5
 """Seconds between two steps while playing."""
-_PLAYING, _FRESH, _AT = "decoding_plays", "decoding_play_begins", "decoding_plays_at"
+_PLAYING, _HELD, _FRESH, _AT = "decoding_plays", "decoding_holds", "decoding_fresh", "decoding_plays_at"
+# While the clock runs, the step is kept under _AT: a tick brings along what the browser's slider showed when it was sent,
+# and on a busy machine that is a step behind. So whoever stops the clock has to wait until the browser has shown the
+# step it stopped at: a tick that comes after the stop would else turn the page back by one.
 
 
 def interval() -> float | None:
-    """How often the page's fragment is to run by itself: ``EVERY`` while playing."""
-    return EVERY if st.session_state.get(_PLAYING) else None
+    """How often the page's fragment is to run by itself: ``EVERY`` while playing, and until the stop is known."""
+    return EVERY if _ticking() else None
 
 
 def keep_time(every: float | None) -> None:
@@ -27,16 +30,17 @@ def keep_time(every: float | None) -> None:
 
 def advance(count: int) -> None:
     """Go one step on if it is playing; called once in each run, before the slider is drawn. Stops at the end."""
-    if not st.session_state.get(_PLAYING):
+    if not _ticking():
         return
-    here = int(st.session_state.get(_AT, 1))
-    if st.session_state.pop(_FRESH, False):
-        here -= 1
-    if here >= count:
-        _stop()
+    here = min(int(st.session_state.get(_AT, 1)), count)
+    fresh = st.session_state.pop(_FRESH, False)
+    playing = bool(st.session_state.get(_PLAYING))
+    if playing and not fresh and here < count:
+        here += 1
+    elif not fresh and st.session_state.get("step") == here:  # the browser knows where it stopped
+        st.session_state[_PLAYING] = st.session_state[_HELD] = False
         st.rerun()
-    # The count is kept here: a tick brings along what the browser's slider showed, which may be a step behind.
-    st.session_state["step"] = st.session_state[_AT] = here + 1
+    st.session_state["step"] = st.session_state[_AT] = here
 
 
 def show(count: int) -> int:
@@ -49,7 +53,7 @@ def show(count: int) -> int:
         The step, from 1.
     """
     playing = bool(st.session_state.get(_PLAYING))
-    step = min(parameters.step_slider(count, disabled=playing), count)
+    step = min(parameters.step_slider(count, disabled=_ticking()), count)
     with st.container(horizontal=True, key="stepper", vertical_alignment="bottom", gap="small", width="content"):
         st.button("Previous", key="step_back", on_click=_go, args=(step - 1,), disabled=step <= 1)
         st.button("Next", key="step_on", on_click=_go, args=(step + 1,), disabled=step >= count)
@@ -60,7 +64,10 @@ def show(count: int) -> int:
 
 def _go(step: int) -> None:
     st.session_state["step"] = step
-    _stop()
+    if _ticking():
+        st.session_state[_PLAYING] = False
+        st.session_state[_HELD] = st.session_state[_FRESH] = True
+        st.session_state[_AT] = step
 
 
 def _toggle(here: int, count: int) -> None:
@@ -68,8 +75,9 @@ def _toggle(here: int, count: int) -> None:
         _go(int(st.session_state.get(_AT, here)))
         return
     st.session_state[_PLAYING] = st.session_state[_FRESH] = True
+    st.session_state[_HELD] = False
     st.session_state[_AT] = 1 if here >= count else here
 
 
-def _stop() -> None:
-    st.session_state[_PLAYING] = False
+def _ticking() -> bool:
+    return bool(st.session_state.get(_PLAYING) or st.session_state.get(_HELD))
