@@ -9,9 +9,9 @@ from transformer.webapp import parameters
 EVERY = 0.5
 """Seconds between two steps while playing."""
 _PLAYING, _HELD, _FRESH, _AT = "decoding_plays", "decoding_holds", "decoding_fresh", "decoding_plays_at"
-# While the clock runs, the step is kept under _AT: a tick brings along what the browser's slider showed when it was sent,
-# and on a busy machine that is a step behind. So whoever stops the clock has to wait until the browser has shown the
-# step it stopped at: a tick that comes after the stop would else turn the page back by one.
+# While the clock runs, the step is kept under _AT: a tick brings along what the browser's slider showed when it was
+# sent, and on a busy machine that is a step behind. So whoever stops the clock has to wait until the browser has shown
+# the step it stopped at: a tick that comes after the stop would else turn the page back by one.
 
 
 def interval() -> float | None:
