@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import shutil
 from collections.abc import Callable
@@ -96,6 +97,15 @@ def test_free_values_come_back(tiny_checkpoint: Path) -> None:
     assert meta["examples"] == ["A man is standing on a ladder.", "Two dogs run."]
 
 
+def test_the_length_penalty_comes_back_and_is_the_papers_if_there_is_none(
+    tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    save_checkpoint(tmp_path, tiny_model, tiny_tokenizer, languages=LANGUAGES, length_penalty=1.4)
+    assert load_checkpoint(tmp_path).length_penalty == 1.4
+    _set("length_penalty", None)(tmp_path)  # written before there was one
+    assert load_checkpoint(tmp_path).length_penalty == 0.6
+
+
 def test_loading_leaves_the_random_state_alone(tiny_checkpoint: Path) -> None:
     before = torch.get_rng_state()
     load_checkpoint(tiny_checkpoint)
@@ -184,6 +194,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no hash": (_set("tokenizer_sha256", None), "tokenizer_sha256"),
     "another hash": (_set("tokenizer_sha256", "0" * 64), "the one the model was trained with"),
     "scores not a list": (_set("scores", "good"), "scores"),
+    "length penalty a word": (_set("length_penalty", "long"), "length_penalty must be a number from 0 to 10"),
+    "length penalty below 0": (_set("length_penalty", -0.1), "length_penalty must be a number from 0 to 10"),
+    "length penalty no number": (_set("length_penalty", math.nan), "length_penalty must be a number from 0 to 10"),
+    "length penalty true": (_set("length_penalty", True), "length_penalty must be a number from 0 to 10"),
     "unknown field": (_model(colour="red"), "known fields"),
     "heads that do not divide": (_model(heads=5), "divide"),
     "absurd width": (_model(d_model=10**6, heads=1), "matrix of"),

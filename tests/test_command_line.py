@@ -348,6 +348,7 @@ def test_info(run: Any, tiny_checkpoint: Path, translator: Translator) -> None:
     assert values["parameters"] == translator.parameter_count
     assert values["sha256"] == translator.sha256
     assert values["model"]["encoder_layers"] == 3
+    assert values["length_penalty"] == 0.6
     assert values["bytes"] == sum(path.stat().st_size for path in tiny_checkpoint.iterdir())
     assert values["scores"][0]["metric"] == "BLEU"
     status, out, _ = run("info", tiny_checkpoint)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -83,6 +85,26 @@ def test_the_own_translation_is_inspected_as_the_ids_it_wrote(translator: Transl
     assert tuple(piece.id for piece in record.target_output) == found.ids
     assert record.target_text == found.text
     assert record.checkpoint_sha256 == translator.sha256
+
+
+def test_a_search_has_the_length_penalty_of_the_checkpoint_unless_another_is_asked(
+    translator: Translator, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_checkpoint, tmp_path / "own"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"length_penalty": 2.5}))
+    own = transformer.load(folder)
+    assert (own.length_penalty, translator.length_penalty) == (2.5, 0.6)
+    wanted = [hypothesis.score for hypothesis in translator.translate(SENTENCE, length_penalty=2.5).hypotheses]
+    assert wanted != [hypothesis.score for hypothesis in translator.translate(SENTENCE).hypotheses]
+    assert [hypothesis.score for hypothesis in own.translate(SENTENCE).hypotheses] == pytest.approx(wanted)
+    assert [one.score for one in own.translate_many([SENTENCE], nbest=5)[0].hypotheses] == pytest.approx(wanted)
+    assert own.beam_widths(SENTENCE, [5])[0].best.score == pytest.approx(wanted[0])
+    trace = own.trace_beams(SENTENCE)
+    assert trace.nodes[trace.hypotheses[0]].score == pytest.approx(wanted[0])
+    assert own.inspect(SENTENCE).target_text == translator.translate(SENTENCE, length_penalty=2.5).text
+    papers = translator.translate(SENTENCE).best.score
+    assert own.translate(SENTENCE, length_penalty=0.6).best.score == pytest.approx(papers)
 
 
 def test_score_and_inspect_agree(translator: Translator) -> None:

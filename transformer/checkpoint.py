@@ -3,7 +3,8 @@
 A checkpoint is a folder::
 
     model.safetensors   every parameter once (tied ones share one), float16, bfloat16 or float32
-    config.json         schema_version, model shape, hash of the tokenizer, languages, training, data, scores, examples
+    config.json         schema_version, model shape, hash of the tokenizer, languages, training, data, scores, examples,
+                        length_penalty of beam search
     tokenizer.model     the sentencepiece model
     history.jsonl       written by the trainer, one JSON object a line
     README.md           the model card
@@ -28,7 +29,7 @@ import torch
 from torch import Tensor
 
 from transformer.catalogue import CONFIG, TOKENIZER, WEIGHTS, snapshots
-from transformer.config import ModelConfig
+from transformer.config import LENGTH_PENALTY, ModelConfig
 from transformer.errors import CheckpointError, ConfigError, problem
 from transformer.files import remedy, write_atomically
 from transformer.nn.model import Transformer
@@ -60,6 +61,8 @@ class Checkpoint:
     """Hash of all that decides what the model computes: weights, shape and tokenizer."""
     precision: str
     """How the weights are stored: float16, bfloat16 or float32."""
+    length_penalty: float = LENGTH_PENALTY
+    """alpha of a beam search for which no other is asked, as it was chosen on dev."""
 
 
 def save_checkpoint(
@@ -74,6 +77,7 @@ def save_checkpoint(
     examples: Sequence[str] | None = None,
     dtype: str = "float16",
     default: bool = False,
+    length_penalty: float = LENGTH_PENALTY,
 ) -> None:
     """Write a checkpoint. A crash on the way leaves the old one, or none; never half of one file.
 
@@ -88,6 +92,7 @@ def save_checkpoint(
         examples: sentences that the app offers.
         dtype: precision of the stored weights, float16, bfloat16 or float32.
         default: whether the app opens this model first.
+        length_penalty: alpha of a beam search for which no other is asked.
 
     Raises:
         CheckpointError: weights that are not finite in ``dtype``, values that are not JSON, or a folder that cannot be
@@ -119,6 +124,7 @@ def save_checkpoint(
         "model": model.config.to_dict(),
         "tokenizer_sha256": tokenizer.fingerprint,
         "languages": dict(languages),
+        "length_penalty": length_penalty,
         "training": dict(training or {}),
         "data": dict(data or {}),
         "scores": list(scores or []),
@@ -183,6 +189,7 @@ def load_checkpoint(folder: Path | str, device: str = "cpu", snapshot: int | Non
         sha256=hashlib.sha256(data).hexdigest(),
         fingerprint=_fingerprint(data, config, tokenizer),
         precision="+".join(sorted(stored)),
+        length_penalty=float(meta["length_penalty"]),
     )
 
 
@@ -234,6 +241,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(meta["languages"].get(key), str):
             rule = f"must name {', '.join(LANGUAGE_KEYS)}"
             raise CheckpointError(problem(f"{path}: languages", rule, meta["languages"], "restore the file"))
+    alpha = meta.setdefault("length_penalty", LENGTH_PENALTY)
+    if not isinstance(alpha, (int, float)) or isinstance(alpha, bool) or not 0.0 <= alpha <= 10.0:
+        raise CheckpointError(problem(f"{path}: length_penalty", "must be a number from 0 to 10", alpha, "correct it"))
     for key, empty in (("training", {}), ("data", {}), ("scores", []), ("examples", [])):
         if not isinstance(meta.setdefault(key, empty), type(empty)):
             word = "an object" if isinstance(empty, dict) else "a list"

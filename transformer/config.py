@@ -15,6 +15,9 @@ from transformer.errors import ConfigError, problem
 PAD_ID, UNK_ID, SOS_ID, EOS_ID = 0, 1, 2, 3
 SPECIAL_PIECES = ("<PAD>", "<UNK>", "<SOS>", "<EOS>")
 
+LENGTH_PENALTY = 0.6
+"""alpha of beam search in the paper (Section 6.1)."""
+
 LONGEST = 65536
 """No model has more positions: their table would fill the memory."""
 

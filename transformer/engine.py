@@ -127,6 +127,11 @@ class Translator:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @property
+    def length_penalty(self) -> float:
+        """alpha of every beam search for which no other is asked, as the checkpoint has it."""
+        return self._checkpoint.length_penalty
+
+    @property
     def max_source_pieces(self) -> int:
         """Longest source in pieces, ``<SOS>`` and ``<EOS>`` included; a target has the same limit."""
         return self.config.max_length
@@ -135,7 +140,7 @@ class Translator:
         self,
         text: str,
         beam_size: int = 5,
-        length_penalty: float = 0.6,
+        length_penalty: float | None = None,
         nbest: int | None = None,
         max_extra: int = 50,
         coverage_penalty: float = 0.0,
@@ -147,7 +152,8 @@ class Translator:
         Args:
             text: the sentence.
             beam_size: hypotheses kept at each step, M; 1 is greedy search.
-            length_penalty: alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, Section 7); 0 ranks by plain probability.
+            length_penalty: alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, Section 7); 0 ranks by plain probability,
+                None is the checkpoint's own.
             nbest: how many hypotheses to return, at most ``beam_size``; all of them if None.
             max_extra: a translation has at most this many pieces more than its source.
             coverage_penalty: beta of Wu et al. 2016, Equation 14 (``transformer.decoding.coverage``); 0 is off.
@@ -160,14 +166,14 @@ class Translator:
                 written.
         """
         prefix = self._asked.prefix(prefix_ids)
-        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
+        options = self._options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
         return self._translated([text], options, prefix)[0]
 
     def translate_many(
         self,
         texts: Iterable[str],
         beam_size: int = 5,
-        length_penalty: float = 0.6,
+        length_penalty: float | None = None,
         nbest: int | None = 1,
         max_extra: int = 50,
         progress: Callable[[int], object] | None = None,
@@ -180,14 +186,14 @@ class Translator:
         its share of the whole time, by pieces written. Other arguments, and errors, as in ``translate``, but only the
         best hypothesis is returned unless ``nbest`` says otherwise.
         """
-        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
+        options = self._options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
         return self._translated(list(texts), options, progress=progress)
 
     def beam_widths(
         self,
         text: str,
         widths: Iterable[int] = range(1, 11),
-        length_penalty: float = 0.6,
+        length_penalty: float | None = None,
         max_extra: int = 50,
         coverage_penalty: float = 0.0,
         no_repeat_ngram: int = 0,
@@ -197,7 +203,7 @@ class Translator:
         prefix = self._asked.prefix(prefix_ids)
         found = []
         for width in widths:
-            options = _options(width, length_penalty, 1, max_extra, coverage_penalty, no_repeat_ngram)
+            options = self._options(width, length_penalty, 1, max_extra, coverage_penalty, no_repeat_ngram)
             found += self._translated([text], options, prefix)
         return found
 
@@ -291,7 +297,7 @@ class Translator:
         target: str | None = None,
         target_ids: Sequence[int] | None = None,
         beam_size: int = 5,
-        length_penalty: float = 0.6,
+        length_penalty: float | None = None,
         max_extra: int = 50,
     ) -> AttentionRecord:
         """Every attention map of one pass over a sentence and a translation of it.
@@ -360,7 +366,7 @@ class Translator:
         self,
         text: str,
         beam_size: int = 5,
-        length_penalty: float = 0.6,
+        length_penalty: float | None = None,
         nbest: int | None = None,
         max_extra: int = 50,
         coverage_penalty: float = 0.0,
@@ -371,7 +377,7 @@ class Translator:
 
         ``trace.hypotheses`` are those that ``translate`` returns for the same arguments.
         """
-        options = _options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
+        options = self._options(beam_size, length_penalty, nbest, max_extra, coverage_penalty, no_repeat_ngram)
         ids = [piece.id for piece in self._asked.source(text)]
         prefix = self._asked.prefix(prefix_ids)
         limit = options.max_length(len(ids), self.config.max_length)
@@ -387,6 +393,24 @@ class Translator:
         record = self.inspect(text, target=target)
         log_probs = tuple(float(value) for value in record.log_probs)
         return ScoredTarget(text, target, record.target_output, log_probs, sum(log_probs))
+
+    def _options(
+        self,
+        beam_size: int,
+        length_penalty: float | None,
+        nbest: int | None,
+        max_extra: int,
+        coverage_penalty: float,
+        no_repeat_ngram: int,
+    ) -> SearchOptions:
+        return SearchOptions(
+            beam_size=beam_size,
+            length_penalty=self.length_penalty if length_penalty is None else length_penalty,
+            max_extra=max_extra,
+            nbest=beam_size if nbest is None else nbest,
+            coverage_penalty=coverage_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+        )
 
     @property
     def _device(self) -> torch.device:
@@ -424,21 +448,3 @@ def load(name_or_path: Path | str, device: str = "cpu", snapshot: int | None = N
         CheckpointError: there is none, or it is damaged.
     """
     return Translator(load_checkpoint(resolve(name_or_path), device, snapshot))
-
-
-def _options(
-    beam_size: int,
-    length_penalty: float,
-    nbest: int | None,
-    max_extra: int,
-    coverage_penalty: float,
-    no_repeat_ngram: int,
-) -> SearchOptions:
-    return SearchOptions(
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        max_extra=max_extra,
-        nbest=beam_size if nbest is None else nbest,
-        coverage_penalty=coverage_penalty,
-        no_repeat_ngram=no_repeat_ngram,
-    )

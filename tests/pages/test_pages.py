@@ -177,6 +177,33 @@ def test_two_checkpoints_with_the_same_weights_are_not_mixed_up(in_workplace: Pa
         shutil.rmtree(other)
 
 
+def test_the_search_has_the_length_penalty_of_its_model_until_the_user_chooses_one(in_workplace: Path) -> None:
+    other = in_workplace / "checkpoints" / "longer"
+    shutil.copytree(in_workplace / "checkpoints" / "tiny", other)
+    try:
+        config = json.loads((other / "config.json").read_text(encoding="utf-8"))
+        (other / "config.json").write_text(json.dumps(config | {"length_penalty": 1.45}), encoding="utf-8")
+        app = start(model="longer", sentence="Two dogs run.")
+        slider = app.select_slider(key="length_penalty")
+        assert (slider.value, len(slider.options)) == (1.45, 22)
+        found = transformer.load(other).translate("Two dogs run.")
+        assert f">{found.best.score:.2f}<" in "".join(bodies(app))
+        app.selectbox(key="model").select("tiny").run()
+        assert app.select_slider(key="length_penalty").value == 0.6
+        app.selectbox(key="model").select("longer").run()
+        assert app.select_slider(key="length_penalty").value == 1.45
+        app.select_slider(key="length_penalty").set_value(0.9).run()
+        app.selectbox(key="model").select("tiny").run()
+        assert app.select_slider(key="length_penalty").value == 0.9
+        app = start(model="longer", sentence="Two dogs run.", length_penalty="1.45")
+        assert not [said for said in notices(app) if said.startswith("The link asks")]
+        app.selectbox(key="model").select("tiny").run()
+        assert not app.exception
+        assert app.select_slider(key="length_penalty").value == 0.6
+    finally:
+        shutil.rmtree(other)
+
+
 @pytest.mark.parametrize("page", FEW)
 def test_a_bad_folder_among_the_checkpoints_harms_no_other(page: str, in_workplace: Path) -> None:
     folder = in_workplace / "checkpoints"

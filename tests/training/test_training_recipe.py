@@ -33,8 +33,12 @@ def test_the_known_recipes_are_there() -> None:
 
 
 def test_values_are_taken_and_the_rest_is_default() -> None:
-    recipe = made(training={"epochs": 3, "learning_rate": 1}, checkpoint={"examples": ["One.", "Two."]})
+    recipe = made(
+        training={"epochs": 3, "learning_rate": 1},
+        checkpoint={"examples": ["One.", "Two."], "length_penalties": [1, 1.4]},
+    )
     assert recipe.training.epochs == 3
+    assert [(value, type(value)) for value in recipe.checkpoint.length_penalties] == [(1.0, float), (1.4, float)]
     assert recipe.training.learning_rate == 1.0
     assert isinstance(recipe.training.learning_rate, float)
     assert recipe.checkpoint.examples == ("One.", "Two.")
@@ -77,6 +81,12 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(sections: dict[str
         ("checkpoint", "default", 1, "must be true or false"),
         ("checkpoint", "examples", "One.", "must be a list of texts"),
         ("checkpoint", "examples", ["One.", 2], "must be a list of texts"),
+        ("checkpoint", "length_penalties", 0.6, "must be a list of numbers"),
+        ("checkpoint", "length_penalties", [0.6, "1"], "must be a list of numbers"),
+        ("checkpoint", "length_penalties", [0.6, True], "must be a list of numbers"),
+        ("checkpoint", "length_penalties", [], "one number or several, from 0 to 10"),
+        ("checkpoint", "length_penalties", [0.6, -1], "one number or several, from 0 to 10"),
+        ("checkpoint", "length_penalties", [math.nan], "one number or several, from 0 to 10"),
         ("training", "epochs", 0, "at least 1"),
         ("training", "average", 0, "at least 1"),
         ("training", "seed", -1, "at least 0"),

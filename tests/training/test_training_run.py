@@ -92,7 +92,7 @@ def weights_of(out: Path, epoch: int) -> dict[str, torch.Tensor]:
 
 def test_own_files_become_a_checkpoint(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    assert train(recipe, out) == 0
+    assert train(recipe, out, checkpoint__length_penalties=[2, 0.6]) == 0
 
     translator = transformer.load(out)
     assert isinstance(translator.translate("The man runs here.").text, str)
@@ -105,12 +105,17 @@ def test_own_files_become_a_checkpoint(recipe: str, tmp_path: Path, capsys: pyte
     assert training["steps"] > 2
     assert meta["data"]["pairs"] + len(set(meta["examples"])) <= 30
     assert next(score["part"] for score in meta["scores"]) == "dev"
-    assert all("beam:5|alpha:0.6" in score["signature"] for score in meta["scores"])
+    tried = dict(training["length_penalties"])
+    assert list(tried) == [2.0, 0.6]
+    assert translator.length_penalty == meta["length_penalty"] == max(tried, key=lambda alpha: tried[alpha])
+    assert meta["scores"][0]["value"] == tried[translator.length_penalty]
+    assert all(f"beam:5|alpha:{translator.length_penalty}" in score["signature"] for score in meta["scores"])
     assert meta["languages"]["source_code"] == "en"
 
     card = (out / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# run\n")
     assert f"{meta['data']['pairs']:,} pairs" in card
+    assert f"the length penalty that does best on dev; tried were 2 ({tried[2.0]:.2f}), 0.6 (" in card
     row = next(line for line in card.split("\n") if line.startswith("| dev | BLEU"))
     assert row.replace("\\|", "").count("|") == 6  # five cells: the bars of the signature are escaped
 

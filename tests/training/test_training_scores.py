@@ -11,7 +11,7 @@ import pytest
 from transformer.decoding.options import SearchOptions
 from transformer.errors import DataError
 from transformer.text.corpus import Pair, read_manythings, split_by_source
-from transformer.training.scores import ScoredSet, choose, evaluate_dataset, score_all
+from transformer.training.scores import ScoredSet, best_options, choose, evaluate_dataset, score_all
 from transformer.training.sections import DataSection
 
 if TYPE_CHECKING:
@@ -62,6 +62,37 @@ def test_any_of_all_references_may_be_met(corpus: Path) -> None:
     values = {score["name"]: score["value"] for score in scores}
     assert values["BLEU, all references"] == values["chrF2, all references"] == 100.0
     assert values["BLEU"] < 100
+
+
+@pytest.mark.parametrize(
+    ("select", "best"),
+    [("bleu", 1.2), ("exact", 0.6), ("loss", 1.2)],
+)
+def test_the_length_penalty_is_what_does_best_on_dev(select: str, best: float) -> None:
+    long = "there was once a man who had seven sons and no daughter"
+    dev = [Pair("one", "a b c d"), Pair("two", long)]
+    outputs = {
+        0.6: ["a b c d", "there was once"],
+        1.2: ["a b c", long + " at all"],
+        1.8: ["a b c", long + " at all"],
+        2.4: ["", ""],
+    }
+    options, tried = best_options(
+        tuple(outputs), dev, lambda pairs, options: outputs[options.length_penalty][: len(pairs)], select
+    )
+    assert (options.beam_size, options.length_penalty) == (5, best)
+    assert [alpha for alpha, _ in tried] == list(outputs)
+    assert max(tried, key=lambda one: one[1])[0] == best
+
+
+def test_a_single_length_penalty_is_not_tried() -> None:
+    def translate(pairs: list[Pair], options: SearchOptions) -> list[str]:
+        raise AssertionError("dev was translated")
+
+    options, tried = best_options([0.8], [Pair("one", "a")], translate, "bleu")
+    assert (options.length_penalty, tried) == (0.8, [])
+    options, tried = best_options([0.8, 1.0], [], translate, "bleu")
+    assert (options.length_penalty, tried) == (0.8, [])
 
 
 def test_what_cannot_be_scored_is_refused(translator: Translator, corpus: Path, tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ def info(arguments: Namespace) -> int:
         "languages": translator.languages,
         "parameters": translator.parameter_count,
         "precision": translator.precision,
+        "length_penalty": translator.length_penalty,
         "bytes": sum(files.values()),
         "files": files,
         "snapshots": list(snapshots(translator.folder)),

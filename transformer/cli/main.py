@@ -166,7 +166,10 @@ def _checkpoint(parser: argparse.ArgumentParser) -> None:
 def _search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=_beam, default=5, metavar="N", help="hypotheses kept at each step (5)")
     parser.add_argument(
-        "--length-penalty", type=float, default=0.6, metavar="A", help="alpha of ((5+n)/6)^alpha; 0 turns it off (0.6)"
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="alpha of ((5+n)/6)^alpha; 0 turns it off (the checkpoint's own, see info)",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from transformer.config import LENGTH_PENALTY
 from transformer.errors import InputError, problem
 
 WIDEST_BEAM = 100
@@ -21,7 +22,7 @@ class SearchOptions:
 
     beam_size: int = 5
     """M, live hypotheses kept after every step; 1 is greedy decoding, ``WIDEST_BEAM`` the most."""
-    length_penalty: float = 0.6
+    length_penalty: float = LENGTH_PENALTY
     """alpha of Wu et al. 2016, Section 7: a score is the total log-probability over ((5 + n) / 6) ** alpha, n counting
     the written pieces with <EOS>. 0 compares plain totals. Never below 0: the stopping rule would no longer hold."""
     max_extra: int = 50

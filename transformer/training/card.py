@@ -14,6 +14,21 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def _names(averaged: Sequence[str]) -> str:
+    """The averaged weights; if there are many in a row, only the first and the last."""
+    numbers = [int(name.rpartition("-")[2]) for name in averaged]
+    in_a_row = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    return f"{averaged[0]} to {averaged[-1]}" if in_a_row and len(averaged) > 2 else ", ".join(averaged)
+
+
+def _chosen(tried: Sequence[Sequence[float]]) -> str:
+    """Which length penalties were tried on dev, and how well each did."""
+    if not tried:
+        return ""
+    figures = ", ".join(f"{alpha:g} ({figure:.2f})" for alpha, figure in tried)
+    return f", with the length penalty that does best on dev; tried were {figures}"
+
+
 def model_card(
     name: str,
     config: ModelConfig,
@@ -62,7 +77,7 @@ Stored as {recipe["checkpoint"]["dtype"]}.
 Recipe `{recipe["name"]}`, seed {settings["seed"]}: {training["epochs"]} epochs, {training["steps"]:,} steps of up to \
 {settings["batch_tokens"]:,} tokens, peak learning rate {peak} after {settings["warmup_steps"]:,} steps, dropout \
 {config.dropout}, label smoothing {settings["label_smoothing"]}. Weights: mean of {len(training["averaged"])} \
-({", ".join(training["averaged"])}). {training["precision"]}, {training["hardware"]}, torch {training["torch"]}, \
+({_names(training["averaged"])}). {training["precision"]}, {training["hardware"]}, torch {training["torch"]}, \
 {training["seconds"] / 60:.1f} minutes, commit {training["commit"]}, {training["date"]}.
 
     python -m transformer train {recipe["name"]}{"" if recipe["name"] in names() else ".toml"} --out runs/{name}
@@ -71,7 +86,7 @@ All values of the recipe, also those that were set on the command line, are in `
 
 ## Scores
 
-Of the weights as stored.
+Of the weights as stored{_chosen(training.get("length_penalties", []))}.
 
 | part | figure | value | sentences | signature |
 |---|---|---|---|---|

@@ -34,6 +34,8 @@ class _Translator(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def length_penalty(self) -> float: ...
+    @property
     def translate_many(self) -> Callable[..., list[Any]]: ...
 
 
@@ -146,7 +148,7 @@ def evaluate_files(
     source: Path,
     reference: Path | Sequence[Path],
     beam_size: int = 5,
-    length_penalty: float = 0.6,
+    length_penalty: float | None = None,
     tokenized: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def evaluate_files(
         reference: one file or several, each of as many lines; an empty line in one of several stands for no
             translation.
         beam_size: M.
-        length_penalty: alpha.
+        length_penalty: alpha; the checkpoint's own if None.
         tokenized: a language code when the reference is lower-cased, normalised and Moses-tokenised; the output is
             brought into that form and BLEU is computed on the tokens as they are.
         progress: called with the number of sentences that were finished.
@@ -180,6 +182,8 @@ def evaluate_files(
     if tokenized is not None:
         moses_tokenised([], tokenized)  # a wrong code is refused before the work
     started = time.perf_counter()
+    if length_penalty is None:
+        length_penalty = translator.length_penalty
     # An empty line has an empty translation; the model is not asked.
     asked = [index for index, line in enumerate(lines) if line.strip()]
     found = translator.translate_many(

@@ -70,6 +70,7 @@ _KINDS: dict[Any, str] = {
     bool: "true or false",
     tuple[str, ...]: "a list of texts, each in quotes",
     tuple[int, ...]: "a list of whole numbers",
+    tuple[float, ...]: "a list of numbers",
 }
 _MODEL_KEYS = {f.name for f in dataclasses.fields(ModelConfig)} - {"vocab_size"} | {"preset"}
 
@@ -176,15 +177,20 @@ def _section(name: str, content: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for key, value in content.items():
         wanted = hints[key]
-        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+        if wanted is float:
+            value = _as_float(value)
         elif typing.get_origin(wanted) is tuple and isinstance(value, list):
-            value = tuple(value)
+            value = tuple(map(_as_float, value) if wanted == tuple[float, ...] else value)
         if not _fits(value, wanted):
             shown = list(value) if isinstance(value, tuple) else value
             raise ConfigError(problem(f"{name}.{key}", f"must be {_KINDS[wanted]}", shown, "correct it"))
         values[key] = value
     return kind(**values)
+
+
+def _as_float(value: Any) -> Any:
+    """TOML's 1 as 1.0; anything else as it is."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -272,6 +278,10 @@ def _check(recipe: Recipe) -> None:
     if any(step < 1 for step in recipe.checkpoint.snapshots):
         rule = "must be steps, which count from 1"
         raise ConfigError(problem("checkpoint.snapshots", rule, list(recipe.checkpoint.snapshots), "correct them"))
+    alphas = recipe.checkpoint.length_penalties
+    if not alphas or not all(0.0 <= alpha <= 10.0 for alpha in alphas):
+        rule = "must be one number or several, from 0 to 10"
+        raise ConfigError(problem("checkpoint.length_penalties", rule, list(alphas), "[0.6] is usual"))
     _check_size(recipe)
     for name, value, allowed in (
         ("training.precision", training.precision, ("auto", "float32", "bfloat16")),

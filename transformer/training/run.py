@@ -46,7 +46,7 @@ from transformer.training.precision import choose_device
 from transformer.training.progress import Progress
 from transformer.training.provenance import commit, hardware
 from transformer.training.recipe import Recipe, load_recipe, save_recipe
-from transformer.training.scores import score_all, scored_sets
+from transformer.training.scores import best_options, score_all, scored_sets
 from transformer.training.sections import TrainingSection
 from transformer.training.state import exists, read_state
 from transformer.training.step import Stepper, out_of_memory
@@ -249,10 +249,16 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         with torch.no_grad():
             for parameter in trainer.model.parameters():
                 parameter.copy_(parameter.to(PRECISIONS[recipe.checkpoint.dtype]))
-    options = SearchOptions(beam_size=5)
+
+    def translate(pairs: list[Pair], options: SearchOptions) -> list[str]:
+        return translate_pairs(trainer.model, trainer.tokenizer, pairs, options)
+
+    options, tried = best_options(recipe.checkpoint.length_penalties, trainer.dev, translate, recipe.training.select)
+    for alpha, figure in tried:
+        tell(f"dev, length penalty {alpha:g}: {figure:.2f}")
     scores = score_all(
         scored_sets(recipe.data, dataclasses.replace(material, dev=trainer.dev), data_dir),
-        lambda pairs: translate_pairs(trainer.model, trainer.tokenizer, pairs, options),
+        lambda pairs: translate(pairs, options),
         recipe.data,
         options,
     )
@@ -263,6 +269,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         "epochs": progress.epoch,
         "steps": progress.step,
         "seconds": round(progress.seconds),
+        "length_penalties": [[alpha, round(figure, 2)] for alpha, figure in tried],
         "averaged": [path.stem for path in trainer.final_weights()],
         "precision": "bfloat16 autocast" if trainer.stepper.bfloat16 else "float32",
         "hardware": hardware(trainer.device),
@@ -294,6 +301,7 @@ def finish(recipe: Recipe, trainer: Trainer, material: Material, progress: Progr
         examples=list(recipe.checkpoint.examples) or [pair.source for pair in material.dev[:4]],
         dtype=recipe.checkpoint.dtype,
         default=recipe.checkpoint.default,
+        length_penalty=options.length_penalty,
     )
     card = model_card(out.resolve().name, trainer.model.config, training, data, scores)
     with writing("model card", out / CARD):

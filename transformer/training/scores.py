@@ -84,13 +84,44 @@ def score_all(
     return scores
 
 
+def best_options(
+    alphas: Sequence[float],
+    dev: list[Pair],
+    translate: Callable[[list[Pair], SearchOptions], list[str]],
+    select: str,
+) -> tuple[SearchOptions, list[tuple[float, float]]]:
+    """A beam of 5 with the length penalty that does best on dev; of equals the one that is named first.
+
+    Args:
+        alphas: length penalties; of a single one there is nothing to try.
+        dev: the pairs that decide.
+        translate: the output for each pair's source, by a search with some options.
+        select: "exact" for exact match; BLEU otherwise.
+
+    Returns:
+        The options, and for each length penalty that was tried it and its figure.
+    """
+    searches = [SearchOptions(beam_size=5, length_penalty=alpha) for alpha in alphas]
+    if len(searches) == 1 or not dev:
+        return searches[0], []
+    references = [pair.target for pair in dev]
+
+    def figure(options: SearchOptions) -> float:
+        outputs = translate(dev, options)
+        return (exact_match(outputs, references) if select == "exact" else bleu(outputs, [references])).value
+
+    figures = [figure(options) for options in searches]
+    best = figures.index(max(figures))
+    return searches[best], list(zip(alphas, figures, strict=True))
+
+
 def evaluate_dataset(
     translator: Translator,
     dataset: str,
     data_dir: Path,
     parts: Sequence[str] = (),
     beam_size: int = 5,
-    length_penalty: float = 0.6,
+    length_penalty: float | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
     """Scores on the test sets of a named corpus, as they stand in a model card.
@@ -101,7 +132,7 @@ def evaluate_dataset(
         data_dir: where corpora lie.
         parts: names of sets, "dev" among them; all test sets if there are none.
         beam_size: M.
-        length_penalty: alpha.
+        length_penalty: alpha; the checkpoint's own if None.
         progress: called with the number of sentences that were finished.
 
     Returns:
@@ -113,12 +144,12 @@ def evaluate_dataset(
     codes = translator.languages
     data = DataSection(dataset=dataset, source_code=codes["source_code"], target_code=codes["target_code"])
     sets = choose(scored_sets(data, load_material(data, data_dir), data_dir), parts)
-    options = SearchOptions(beam_size=beam_size, length_penalty=length_penalty)
+    alpha = translator.length_penalty if length_penalty is None else length_penalty
+    options = SearchOptions(beam_size=beam_size, length_penalty=alpha)
 
     def translate(pairs: list[Pair]) -> list[str]:
-        found = translator.translate_many(
-            [pair.source for pair in pairs], beam_size=beam_size, length_penalty=length_penalty, progress=progress
-        )
+        sources = [pair.source for pair in pairs]
+        found = translator.translate_many(sources, beam_size=beam_size, length_penalty=alpha, progress=progress)
         return [one.text for one in found]
 
     return {

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from transformer.config import LENGTH_PENALTY
+
 GENERATED = "reverse"
 """The corpus that is made, not read."""
 
@@ -133,6 +135,9 @@ class CheckpointSection:
     """Sentences that the app offers."""
     snapshots: tuple[int, ...] = ()
     """Steps after which the weights are also kept in ``snapshots/``, as float16: how the model looked on the way."""
+    length_penalties: tuple[float, ...] = (LENGTH_PENALTY,)
+    """Values of alpha, the length penalty of beam search. When training has ended, each is tried on dev with a beam of
+    5; the best is what test sets are scored with, and the checkpoint's own from then on."""
     terms: str = ""
     """Terms of the training data, for the model card."""
     about: str = ""

@@ -24,7 +24,7 @@ COUNTS = tuple(range(1, 11))
 COVERAGES = tuple(round(step / 10, 1) for step in range(11))
 REPEATS = ("off", "2", "3", "4")
 EXTRAS = (10, 20, 50, 100)
-DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_PENALTY, DEFAULT_COUNT, DEFAULT_EXTRA = "cross", 5, 0.6, 5, 50
+DEFAULT_KIND, DEFAULT_BEAM, DEFAULT_COUNT, DEFAULT_EXTRA = "cross", 5, 5, 50
 EXAMPLES = 6
 """How many example sentences are offered."""
 
@@ -98,10 +98,11 @@ def _same_number(value: str, options: Sequence[object]) -> bool:
 
 
 def model_picker(cards: Mapping[str, Card]) -> Card:
-    """The picker "Model". Choosing another model also exchanges an example sentence for one of its own."""
+    """The picker "Model". Choosing another model also exchanges an example sentence and a length penalty that were the
+    last model's own for those of the new one."""
     names = list(cards)
     keep_among("model", names, names[0])
-    name = st.selectbox("Model", names, key="model", bind="query-params", on_change=_exchange_example, args=(cards,))
+    name = st.selectbox("Model", names, key="model", bind="query-params", on_change=_exchange, args=(cards,))
     st.session_state["model_before"] = name
     return cards.get(name) or cards[names[0]]
 
@@ -131,7 +132,7 @@ def example_line(card: Card) -> None:
             st.button(label, key=f"example_{number}", type="tertiary", on_click=_choose, args=(example,))
 
 
-def decoding_settings(opened: bool = False) -> Search:
+def decoding_settings(card: Card, opened: bool = False) -> Search:
     """How beam search goes, in a fold of the sidebar that is ``opened`` or not."""
     with st.sidebar.expander("Decoding settings", expanded=opened):
         beam = st.select_slider(
@@ -142,14 +143,15 @@ def decoding_settings(opened: bool = False) -> Search:
             bind="query-params",
             help="How many unfinished translations the search keeps at each step. 1 is greedy search.",
         )
+        keep_among("length_penalty", penalties(card), card.length_penalty)
         penalty = st.select_slider(
             "Length penalty",
-            PENALTIES,
-            DEFAULT_PENALTY,
+            penalties(card),
+            card.length_penalty,
             key="length_penalty",
             bind="query-params",
             help="A translation of n pieces is scored by its log-probability divided by ((5 + n) / 6) to this power. "
-            "0 favours short translations.",
+            f"0 favours short translations; {card.length_penalty:g} is this model's own.",
         )
         count = st.select_slider(
             "Alternatives (n-best)",
@@ -186,6 +188,11 @@ def decoding_settings(opened: bool = False) -> Search:
         )
     blocked = int(repeats) if repeats in REPEATS[1:] else 0
     return Search(int(beam), float(penalty), min(int(count), int(beam)), float(coverage), blocked, int(extra))
+
+
+def penalties(card: Card) -> tuple[float, ...]:
+    """The length penalties on offer, the model's own among them."""
+    return tuple(sorted({*PENALTIES, card.length_penalty}))
 
 
 def map_pickers(card: Card, decoder: bool = False) -> tuple[str, int, int]:
@@ -230,7 +237,7 @@ def allowed_values(cards: Mapping[str, Card], raw: Mapping[str, str]) -> dict[st
         "layer": range(1, card.layers(kind) + 1),
         "head": range(1, card.heads + 1),
         "beam": BEAMS,
-        "length_penalty": PENALTIES,
+        "length_penalty": penalties(card),
         "nbest": COUNTS,
         "hypothesis": COUNTS,
         "coverage_penalty": COVERAGES,
@@ -252,13 +259,15 @@ def _choose(example: str) -> None:
     parameters.begin_anew()
 
 
-def _exchange_example(cards: Mapping[str, Card]) -> None:
+def _exchange(cards: Mapping[str, Card]) -> None:
     parameters.begin_anew()  # pieces and nodes are numbered anew by another model
     before, after = cards.get(st.session_state.get("model_before", "")), cards.get(st.session_state["model"])
     sentence = st.session_state.get("sentence", "")
     if before and after and after.examples and (not sentence or sentence in before.examples):
         number = before.examples.index(sentence) if sentence else 0
         st.session_state["sentence"] = after.examples[min(number, len(after.examples) - 1)]
+    if before and after and st.session_state.get("length_penalty") == before.length_penalty:
+        st.session_state["length_penalty"] = after.length_penalty
 
 
 def _offer(texts: Sequence[str]) -> str:

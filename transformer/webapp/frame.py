@@ -181,7 +181,7 @@ def run() -> None:
     notes += controls.unreadable(asked) + controls.vanished(cards)
     st.html(f'<div class="name"><b>{APP_NAME}</b> {PURPOSE}</div>')
     card, sentence = _top(cards)
-    search = controls.decoding_settings(spec.settings)
+    search = controls.decoding_settings(card, spec.settings)
     said = st.empty()  # always there: what comes after keeps its place
     if notes:
         said.html(markup.notice("warning", "\n".join(notes)))

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
+from transformer.config import LENGTH_PENALTY
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +41,8 @@ class Card:
     heads: int = 1
     about: str = ""
     """What the model was trained to read, in a few words."""
+    length_penalty: float = LENGTH_PENALTY
+    """alpha of beam search unless the user chooses another, as it was chosen when the model had been trained."""
 
     @property
     def languages(self) -> dict[str, str]:
@@ -217,11 +221,17 @@ def _card(name: str, folder: Path) -> Card:
         decoder_layers=_count(model.get("decoder_layers"), 6),
         heads=_count(model.get("heads"), 8),
         about=str(_mapping(values.get("data")).get("about", "")),
+        length_penalty=_penalty(values.get("length_penalty")),
     )
 
 
 def _mapping(value: object) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _penalty(value: object) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(cast(float, value)) if number and 0.0 <= cast(float, value) <= 10.0 else LENGTH_PENALTY
 
 
 def _count(value: object, otherwise: int) -> int:
