@@ -77,7 +77,9 @@ def test_the_way_of_one_model_can_be_walked() -> None:
 def test_score_of_the_translation_model_is_recorded() -> None:
     scores = json.loads((CHECKPOINTS / "en-de-multi30k" / "config.json").read_text(encoding="utf-8"))["scores"]
     (tokenised,) = (s for s in scores if s["part"] == "test2016" and s["name"] == "BLEU, tokenised form")
-    assert tokenised["value"] >= 33
+    assert tokenised["value"] >= 40
+    assert "|alpha:1.4" in tokenised["signature"]
+    assert transformer.load(CHECKPOINTS / "en-de-multi30k").length_penalty == 1.4
     assert "tok:none" in tokenised["signature"]
 
 

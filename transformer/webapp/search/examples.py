@@ -16,11 +16,11 @@ FLAWED: dict[str, tuple[str, ...]] = {
         "A man is carrying a large box while a dog is watching.",
     ),
     "en-de-multi30k": (
-        "An old man with a white beard is talking on the phone in front of a large building.",
-        "An old man with a white beard is selling fruit with the mountains in the background.",
-        "The woman in the black coat is playing the guitar with the mountains in the background.",
         "The woman in the black coat is talking on the phone at the bus stop.",
-        "A man is looking at the bus stop.",
+        "Two women are taking a picture under a bridge at night.",
+        "A man is climbing a rock in the middle of a field.",
+        "Several people are looking by the sea.",
+        "A group of children are taking a picture with the mountains in the background.",
     ),
 }
 """The first is shown first."""
