@@ -242,15 +242,20 @@ def test_a_muted_word_gets_no_attention(model: Translator) -> None:
         assert share == "0.0" or "muted" not in tip
 
 
+def players(app: AppTest) -> list[str]:
+    """Play and Pause are two buttons, of which one is there: a press of one that comes late never means the other."""
+    return [str(button.key) for button in app.button if button.key in ("step_play", "step_pause")]
+
+
 def test_playing_goes_on_step_by_step_and_stops_at_the_end() -> None:
     app = decoding(step="2")
     app.button(key="step_play").click().run()
-    assert app.button(key="step_play").label == "Pause"
+    assert players(app) == ["step_pause"]
     here = app.select_slider(key="step").value
     app.run()  # as the clock of the fragment does
     assert app.select_slider(key="step").value == here + 1
     app.button(key="step_on").click().run()
-    assert app.button(key="step_play").label == "Play"
+    assert players(app) == ["step_play"]
     app.run()  # the clock's last tick
     last = int(app.select_slider(key="step").options[-1])
     app.select_slider(key="step").set_value(last - 1).run()  # playing has stopped, so it can be moved
@@ -259,10 +264,10 @@ def test_playing_goes_on_step_by_step_and_stops_at_the_end() -> None:
         app.run()
         assert not app.exception
     assert app.select_slider(key="step").value == last
-    assert app.button(key="step_play").label == "Play"
+    assert players(app) == ["step_play"]
 
 
-@pytest.mark.parametrize("stop", ["step_play", "step_on", None])
+@pytest.mark.parametrize("stop", ["step_pause", "step_on", None])
 def test_a_tick_sent_before_a_stop_was_known_does_not_move_the_step_back(stop: str | None) -> None:
     app = decoding(step="2")
     slider = app.select_slider(key="step")
@@ -275,7 +280,7 @@ def test_a_tick_sent_before_a_stop_was_known_does_not_move_the_step_back(stop: s
     else:
         app.run()
     where = app.select_slider(key="step").value
-    assert where == {"step_play": 2, "step_on": 3, None: last}[stop]
+    assert where == {"step_pause": 2, "step_on": 3, None: last}[stop]
     for _ in range(2):  # a busy browser may send several, all with the step that it still shows
         slider = app.select_slider(key="step")
         assert slider.disabled
@@ -283,7 +288,7 @@ def test_a_tick_sent_before_a_stop_was_known_does_not_move_the_step_back(stop: s
         slider.set_value(where - 1).run()
         assert app.select_slider(key="step").value == where
     app.run()
-    assert app.button(key="step_play").label == "Play"
+    assert players(app) == ["step_play"]
     assert not app.select_slider(key="step").disabled
     app.select_slider(key="step").set_value(where - 1).run()
     assert app.select_slider(key="step").value == where - 1

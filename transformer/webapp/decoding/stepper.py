@@ -57,8 +57,11 @@ def show(count: int) -> int:
     with st.container(horizontal=True, key="stepper", vertical_alignment="bottom", gap="small", width="content"):
         st.button("Previous", key="step_back", on_click=_go, args=(step - 1,), disabled=step <= 1)
         st.button("Next", key="step_on", on_click=_go, args=(step + 1,), disabled=step >= count)
-        label = "Pause" if playing else "Play"
-        st.button(label, key="step_play", on_click=_toggle, args=(step, count), disabled=count == 1)
+        # Two buttons, not one with two labels: a press may reach the server twice, or when the label has just changed.
+        if playing:
+            st.button("Pause", key="step_pause", on_click=_pause)
+        else:
+            st.button("Play", key="step_play", on_click=_play, args=(step, count), disabled=count == 1)
     return step
 
 
@@ -70,10 +73,11 @@ def _go(step: int) -> None:
         st.session_state[_AT] = step
 
 
-def _toggle(here: int, count: int) -> None:
-    if st.session_state.get(_PLAYING):
-        _go(int(st.session_state.get(_AT, here)))
-        return
+def _pause() -> None:
+    _go(int(st.session_state[_AT]))
+
+
+def _play(here: int, count: int) -> None:
     st.session_state[_PLAYING] = st.session_state[_FRESH] = True
     st.session_state[_HELD] = False
     st.session_state[_AT] = 1 if here >= count else here
